@@ -1,0 +1,2 @@
+// Package topology is what users of the system write against.
+package topology
