@@ -1,0 +1,100 @@
+# A target is a line of intent and at most five commands; `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# BIN holds the tools of tools/go.mod, built once; .ci/run points it to a folder that outlives the checkout.
+BIN ?= .bin
+override BIN := $(abspath $(BIN))
+export PATH := $(BIN):$(PATH)
+# The stamp names what the tools were built from, so a fresh checkout beside an old BIN builds nothing.
+STAMP := $(BIN)/.built-$(shell { go env GOVERSION; cat tools/go.mod tools/go.sum; } | cksum | cut -d' ' -f1)
+
+# kgo hangs in a testing/synctest bubble unless it is built with this tag. Layer 5 and the binaries are built without.
+TAGS := synctests
+# gotestsum where it has been built, plain go test everywhere else.
+GOTEST = $(if $(shell command -v $(BIN)/gotestsum),gotestsum --format pkgname --format-hide-empty-pkg --,go test)
+N ?= 100
+FUZZTIME ?= 30s
+COUNT ?= 6
+PKG ?= ./...
+AGAINST ?= .git\#branch=main
+
+.PHONY: help
+help: ## Say what each target does.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: tools
+tools: $(STAMP) ## Build the pinned tools into .bin (6 minutes once, then nothing).
+$(STAMP):
+	@mkdir -p $(BIN) && rm -f $(BIN)/.built-*
+	cd tools && GOBIN=$(BIN) go install -mod=readonly tool
+	@touch $@
+
+.PHONY: generate
+generate: tools ## Write the Go code of the .proto files again.
+	buf generate
+
+.PHONY: build
+build: ## Build the programs into bin/.
+	go build -o bin/ ./cmd/iqnode ./cmd/iqrouter ./cmd/iqctl
+
+.PHONY: demo
+demo: ## Run the demo: a small cluster, real flights, a kill; ARGS="--kafka real --json" and the like.
+	@go run ./cmd/iqctl demo $(ARGS)
+
+.PHONY: test
+test: ## Run all tests: layers 1 to 4, then layer 5 against a real Kafka.
+	$(GOTEST) -tags $(TAGS) -timeout 5m ./...
+	@$(MAKE) test-kafka
+
+.PHONY: test-kafka
+test-kafka: ## Run layer 5 against a real Kafka (needs Java 17 or newer and Maven).
+	go run ./integration/kafkabroker/withkafka $(GOTEST) -tags kafka -timeout 10m -count=1 -p 1 ./integration/...
+
+.PHONY: race
+race: ## Run layers 1 to 4 under the race detector.
+	$(GOTEST) -race -tags $(TAGS) -timeout 15m $(PKG)
+
+.PHONY: sim
+sim: ## Run the simulated cluster with N seeds (N=100).
+	IQGATE_SIM_SEEDS=$(N) go test -tags $(TAGS) -count=1 -timeout 0 -run Sim -v ./integration
+
+.PHONY: fuzz
+fuzz: ## Run each fuzz test for FUZZTIME (30s), those of PKG (./...).
+	@go test -tags $(TAGS) -list '^Fuzz' $(PKG) | awk '/^Fuzz/ {f[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2, f[i]; n = 0}' | \
+	while read -r pkg name; do (set -x; go test -tags $(TAGS) -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$pkg"); done
+
+.PHONY: rewrite
+rewrite: ## Write the expected outputs of all datadriven tests again; commit only a diff that you can explain.
+	grep -rl --include='*_test.go' cockroachdb/datadriven . | xargs -n 1 dirname | sort -u | xargs -I {} go test -tags $(TAGS) -count=1 {} -rewrite
+	git diff --stat -- '*testdata*'
+
+.PHONY: bench
+bench: tools ## Run the benchmarks of PKG COUNT times (6) into bin/bench.txt; OLD=<file> compares with an earlier one.
+	@mkdir -p bin
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) $(PKG) | tee bin/bench.txt
+	benchstat $(OLD) bin/bench.txt
+
+.PHONY: lint
+lint: tools ## Check style and the wire's rules, with and without the tests' tags.
+	golangci-lint run ./...
+	go vet ./...
+	buf lint
+	buf format --diff --exit-code
+
+.PHONY: breaking
+breaking: tools ## Check that the wire is compatible with AGAINST (the branch main).
+	buf breaking --against '$(AGAINST)'
+
+.PHONY: check-generated
+check-generated: tools ## Check that the generated code is what `make generate` writes.
+	@rm -rf bin/generated && mkdir -p bin/generated && cp -R proto bin/generated/ && find bin/generated -name '*.pb.go' -delete
+	buf generate -o bin/generated
+	@diff -r proto bin/generated/proto || { echo "the generated code is not current: run 'make generate'" >&2; exit 1; }
+
+.PHONY: check
+check: check-generated lint test ## Do all that CI does.
