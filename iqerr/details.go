@@ -121,7 +121,7 @@ func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64
 
 // durationText gives a duration as protobuf's JSON does, which every language can read: "10s", "0.084s".
 func durationText(v time.Duration) string {
-	sign, abs := "", uint64(v)
+	sign, abs := "", uint64(v) //nolint:gosec // made positive in the next lines
 	if v < 0 {
 		sign, abs = "-", -abs
 	}
@@ -135,8 +135,8 @@ func parseDuration(text string) (time.Duration, error) { return time.ParseDurati
 // this build does not know.
 func parseDetails(st *status.Status) *details {
 	d := &details{}
-	for _, any := range st.Details() {
-		switch m := any.(type) {
+	for _, message := range st.Details() {
+		switch m := message.(type) {
 		case *errdetails.ErrorInfo:
 			if m.GetDomain() == Domain {
 				d.reason = iqv1.Reason(iqv1.Reason_value[reasonPrefix+m.GetReason()])

@@ -122,9 +122,9 @@ func CodeOf(reason iqv1.Reason) codes.Code {
 }
 
 // Retriable says whether another replica, or another server, may answer a read that failed with err. Reads are
-// idempotent, so that is so for every failure of one server: unreachable, overloaded, too far behind, damaged, broken.
-// It is not for a wrong request, an unknown store, a changed partition count, nor a message over the size limit. A
-// context's end is not retriable either: only its owner knows whether it was the attempt's or the request's.
+// idempotent, so that is so for every failure of one server: unreachable, hanging, overloaded, too far behind, damaged,
+// broken. It is not for a wrong request, an unknown store, or a changed partition count. Whoever retries looks at its own
+// context first: a context's end may be that of one attempt, so it is retriable here.
 func Retriable(err error) bool {
 	if err == nil {
 		return false
@@ -146,10 +146,10 @@ func Retriable(err error) bool {
 		return true
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
-	switch status.Code(Status(err)) {
-	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss, codes.Aborted:
+	switch status.Code(Status(err)) { //nolint:exhaustive // the other codes say that the request failed and not this server
+	case codes.Unavailable, codes.Internal, codes.Unknown, codes.DataLoss, codes.Aborted, codes.ResourceExhausted,
+		codes.Unimplemented, codes.DeadlineExceeded, codes.Canceled:
 		return true
-	default: // of gRPC's codes only those above say that this server failed and not the request
-		return false
 	}
+	return false
 }

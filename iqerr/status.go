@@ -3,6 +3,7 @@ package iqerr
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -63,14 +64,11 @@ func encode(err error, n numbered, f *factError) error {
 }
 
 func joinTexts(all []*InvalidError) string {
-	text := ""
-	for i, e := range atMost(all, maxViolations) {
-		if i > 0 {
-			text += "; "
-		}
-		text += e.Error()
+	var texts []string
+	for _, e := range atMost(all, maxViolations) {
+		texts = append(texts, e.Error())
 	}
-	return text
+	return strings.Join(texts, "; ")
 }
 
 // statusIn gives the gRPC status in err's tree without the text that wraps it; nil when there is none, or it is OK.
