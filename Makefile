@@ -92,9 +92,9 @@ breaking: tools ## Check that the wire is compatible with AGAINST (the branch ma
 
 .PHONY: check-generated
 check-generated: tools ## Check that the generated code is what `make generate` writes.
-	@rm -rf bin/generated && mkdir -p bin/generated && cp -R proto bin/generated/ && find bin/generated -name '*.pb.go' -delete
-	buf generate -o bin/generated
-	@diff -r proto bin/generated/proto || { echo "the generated code is not current: run 'make generate'" >&2; exit 1; }
+	@rm -rf bin/.generated && mkdir -p bin/.generated && cp -R proto bin/.generated/ && find bin/.generated -name '*.pb.go' -delete
+	buf generate -o bin/.generated
+	@diff -r proto bin/.generated/proto || { echo "the generated code is not current: run 'make generate'" >&2; exit 1; }
 
 .PHONY: check
 check: check-generated lint test ## Do all that CI does.

@@ -73,7 +73,7 @@ type Broker struct {
 // Start starts a broker and returns when it answers. A ctx that ends stops the start, not a broker that runs. The
 // caller ends the broker with Stop or Kill; on Linux it also ends with this process, however that dies.
 func Start(ctx context.Context, opts Options) (*Broker, error) {
-	if err := Find(); err != nil {
+	if err := Find(ctx); err != nil {
 		return nil, err
 	}
 	return start(ctx, opts, freePort)
@@ -102,17 +102,17 @@ func start(ctx context.Context, opts Options, pick func() (int, error)) (*Broker
 // prepare finds or makes all that a broker needs besides its ports.
 func prepare(ctx context.Context, opts Options) (*Broker, error) {
 	if opts.Dir == "" {
-		return nil, errors.New("Dir is empty: name a folder for the broker's data")
+		return nil, errors.New("option Dir is empty: name a folder for the broker's data")
 	}
 	if opts.Heap == "" {
 		opts.Heap = defaultHeap
 	}
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("Dir %q: %w", opts.Dir, err)
+		return nil, fmt.Errorf("option Dir %q: %w", opts.Dir, err)
 	}
 	opts.Dir = dir
-	j, err := findJava()
+	j, err := findJava(ctx)
 	if err != nil {
 		return nil, notInstalled(err)
 	}
@@ -203,7 +203,7 @@ func (b *Broker) spawnServer(ctx context.Context) (*process, error) {
 // javaCommand is Java with the jars, a heap bound, a main class and its arguments. Serial collection and the first
 // compiler alone halve the start of a small heap.
 func (b *Broker) javaCommand(ctx context.Context, heap, class string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.java, append([]string{ //nolint:gosec // G204: the user's own Java
+	cmd := exec.CommandContext(ctx, b.java, append([]string{
 		heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-Dlog4j2.configurationFile=" + b.file("log4j2.xml"),
 		"-cp", filepath.Join(b.jars, "*"), class,

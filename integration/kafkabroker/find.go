@@ -23,6 +23,9 @@ const (
 // ErrNotInstalled marks the errors of [Find] and [Start] that installing something mends.
 var ErrNotInstalled = errors.New("a real Kafka cannot run here")
 
+// errNoMaven is the other half of what Find looks for.
+var errNoMaven = errors.New("no Maven found (no mvn on the PATH)")
+
 // jvmGlobs are the folders in which Debian, Fedora and macOS keep their Javas.
 var jvmGlobs = []string{"/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home"}
 
@@ -34,11 +37,11 @@ type jdk struct {
 
 // Find says whether a real Kafka can run on this machine. It returns nil when Java 17 or newer and Maven are
 // here, else an error that says what was found and what to install, and that is [ErrNotInstalled].
-func Find() error {
-	_, err := findJava()
+func Find(ctx context.Context) error {
+	_, err := findJava(ctx)
 	_, mvnErr := exec.LookPath("mvn")
 	if mvnErr != nil {
-		err = errors.Join(err, errors.New("Maven (mvn) is not on the PATH"))
+		err = errors.Join(err, errNoMaven)
 	}
 	return notInstalled(err)
 }
@@ -53,7 +56,7 @@ func notInstalled(err error) error {
 }
 
 // findJava returns the newest Java of JAVA_HOME, the usual folders and the PATH.
-func findJava() (jdk, error) {
+func findJava(ctx context.Context) (jdk, error) {
 	var homes []string
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		homes = append(homes, home)
@@ -65,11 +68,11 @@ func findJava() (jdk, error) {
 	var all []jdk
 	for _, home := range homes {
 		if java, err := exec.LookPath(filepath.Join(home, "bin", "java")); err == nil {
-			all = append(all, jdk{java: java, major: javaMajor(java)})
+			all = append(all, jdk{java: java, major: javaMajor(ctx, java)})
 		}
 	}
 	if java, err := exec.LookPath("java"); err == nil {
-		all = append(all, jdk{java: java, major: javaMajor(java)})
+		all = append(all, jdk{java: java, major: javaMajor(ctx, java)})
 	}
 	return newest(all)
 }
@@ -93,15 +96,15 @@ func newest(all []jdk) (jdk, error) {
 
 // javaMajor returns the major version of an executable, 0 when it cannot be told. It reads the file `release` that
 // every JDK since 9 carries, and asks the executable itself only where there is none.
-func javaMajor(java string) int {
-	if real, err := filepath.EvalSymlinks(java); err == nil {
-		if text, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(real)), "release")); err == nil {
+func javaMajor(ctx context.Context, java string) int {
+	if path, err := filepath.EvalSymlinks(java); err == nil {
+		if text, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(path)), "release")); err == nil {
 			if major := parseJavaVersion(string(text)); major != 0 {
 				return major
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), versionTimeout) //nolint:forbidigo // Find has no caller's context, and this bounds it
+	ctx, cancel := context.WithTimeout(ctx, versionTimeout)
 	defer cancel()
 	text, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 	if err != nil {

@@ -82,15 +82,15 @@ func cachedJars(ctx context.Context, root string, pom []byte, fetch func(ctx con
 func mavenCopy(ctx context.Context, pomFile, outDir string) error {
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return notInstalled(errors.New("Maven (mvn) is not on the PATH"))
+		return notInstalled(errNoMaven)
 	}
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-f", pomFile, "dependency:copy-dependencies", //nolint:gosec // G204: mvn is the user's own
+	cmd := exec.CommandContext(ctx, mvn, "-q", "-B", "-f", pomFile, "dependency:copy-dependencies",
 		"-DoutputDirectory="+outDir, "-DincludeScope=runtime")
 	cmd.WaitDelay = time.Second
 	if _, err := exec.LookPath("java"); err != nil && os.Getenv("JAVA_HOME") == "" {
-		if j, err := findJava(); err == nil { // mvn looks at these two only
+		if j, err := findJava(ctx); err == nil { // mvn looks at these two only
 			cmd.Env = append(os.Environ(), "JAVA_HOME="+filepath.Dir(filepath.Dir(j.java)))
 		}
 	}
@@ -102,7 +102,7 @@ func mavenCopy(ctx context.Context, pomFile, outDir string) error {
 
 // lockFile takes the exclusive lock of a file, which ends with the process if not before, or gives up with ctx.
 func lockFile(ctx context.Context, name string) (unlock func(), err error) {
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: a name below the user's cache folder
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ const testTimeout = 3 * time.Minute
 // requireKafka skips the test where no Kafka can run, or fails it when KAFKA_REQUIRED=1.
 func requireKafka(t *testing.T) context.Context {
 	t.Helper()
-	if err := Find(); err != nil {
+	if err := Find(t.Context()); err != nil {
 		if os.Getenv("KAFKA_REQUIRED") == "1" {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestStartLeavesAPortToWhoHasIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer foreign.Close()
+	t.Cleanup(func() { _ = foreign.Close() })
 	taken := foreign.Addr().(*net.TCPAddr).Port
 	picks := 0
 	b, err := start(ctx, Options{Dir: t.TempDir()}, func() (int, error) {

@@ -18,7 +18,7 @@ const (
 // freePort returns a port of the loopback interface that nobody listened on a moment ago.
 func freePort() (int, error) {
 	for range maxPortProbes {
-		port := portLow + rand.IntN(portHigh-portLow+1) //nolint:gosec // G404: any free port will do
+		port := portLow + rand.IntN(portHigh-portLow+1)
 		if isFree(port) {
 			return port, nil
 		}
@@ -28,7 +28,7 @@ func freePort() (int, error) {
 
 // isFree reports whether the port can be bound.
 func isFree(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))) //nolint:noctx // binds and closes at once
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false
 	}

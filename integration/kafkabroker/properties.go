@@ -44,9 +44,9 @@ func render(base string, at placement, overrides map[string]string) (string, err
 		_, taken := placed[key]
 		switch {
 		case key == "":
-			errs = append(errs, errors.New("Properties: a key is empty"))
+			errs = append(errs, errors.New("option Properties: a key is empty"))
 		case taken || key == "node.id" || key == "process.roles":
-			errs = append(errs, fmt.Errorf("Properties[%q] = %q: this property is the starter's own", key, overrides[key]))
+			errs = append(errs, fmt.Errorf("option Properties[%q] = %q: this property is the starter's own", key, overrides[key]))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
