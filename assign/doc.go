@@ -1,0 +1,38 @@
+// Package assign decides who runs and who follows which task. It is the answer to "why did this node get that task?".
+//
+// The group's leader calls Plan with what every member told when it joined, and hands the whole result, as
+// EncodeAssignment writes it, to every member. Plan is a pure function; forming the group, handing tasks over and asking
+// for the next rebalance is package node's work.
+//
+// # What a plan promises
+//
+//  1. Every task has one active, or is withheld: a task that has to move from a member that holds it is nobody's until
+//     that member, seeing its assignment without the task, has handed over at a commit and joined again without it
+//     (KIP-429). Of two claims to hold a task the one under the higher generation counts; of two under the same
+//     generation none (KIP-792), and the task is withheld until both have given it up.
+//  2. No node has two replicas of a task; of two members with one node id only the newer incarnation gets any.
+//  3. A stateful task's active goes only to a caught-up replica (lag within AcceptableLag) while there is one. If it
+//     belongs elsewhere for balance, a caught-up member has it meanwhile, the one that owns it if that is one, and the
+//     other place reads up as a warm-up (KIP-441), at most MaxWarmups of them in the group at once.
+//  4. When all has caught up, each member has its share by capacity, rounded down or up, of all actives, of the stateful
+//     and the stateless ones, and of each sub-topology. With equal capacities counts differ by one at most.
+//  5. The fewest actives that such a balance allows move; of the ways to do that it takes one with the least to read up.
+//  6. Each stateful task has min(Standbys, nodes-1) standbys, in racks that have the fewest of its replicas. They stay
+//     where they are unless a better rack is free or their member has more than its share; and even then a copy that has
+//     caught up stays until its replacement has, which is a warm-up till then (after those of 3).
+//  7. The same input, in any order, gives the same output.
+//
+// While a task is withheld, the member that is to have it next is among its standbys, beside the usual number, and the
+// one that gives it up stays on as a standby where Standbys allows; so reads go on from the same copies.
+//
+// # How it settles
+//
+// A member joins again when it has given something up, and when a task of Given.Awaited has caught up. Each such round
+// brings the plan nearer to the target, which stays the same: an unfinished move costs less to finish than to replace
+// by another. When nothing is withheld and nothing awaited the plan is settled, and planning again changes nothing.
+//
+// # The steps
+//
+//	current members ─▶ claims (plan.go) ─▶ target: cheapest flow (target.go, flow.go)
+//	   ─▶ actives now, withheld (plan.go) ─▶ standbys (standby.go) ─▶ warm-ups (warmup.go)
+package assign

@@ -1,0 +1,226 @@
+package assign
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// What it costs to have a task's active at a member, in the order of importance: spread beats moves, a move beats all
+// that a new place has to read up. Each kind outweighs all of the lesser kinds together (see target).
+const (
+	costStay     = 0 // it is there already, or was until its process restarted
+	costCaughtUp = 1 // could go on there at once
+	costReplica  = 2 // a standby or warm-up is there and reading up
+	costState    = 3 // some state is there
+	costNothing  = 4 // all of the changelog has to be read
+	costKinds    = 5
+)
+
+// target finds for each task the member where its active belongs when everything has caught up: the spread first, then
+// the fewest moves, then the least to read up.
+//
+// The spread: of each sub-topology, of all stateful (and of all stateless) tasks, and of all tasks, each member has its
+// share by capacity, rounded down or up. Such a rounding always exists (the shares themselves are a flow that keeps
+// to these bounds, so a whole-numbered one does too), so the cheapest flow through this network finds the best:
+//
+//	source ─▶ tasks alike ─▶ sub-topology at member ─▶ stateful at member ─▶ member ─▶ sink
+//
+// At each of the last three steps the rounded-down share is free and the one more costs more than all else. As the sum
+// of what flows is fixed, a flow has the fewest of these only if it fills every rounded-down share.
+func (p *plan) target() []int {
+	n := int64(len(p.tasks))
+	move := costKinds * (n + 1)
+	uneven := (move + costKinds) * (n + 1)
+
+	g := &network{}
+	source, sink := g.node(), g.node()
+	step := func(from, to int32, tasks int, m int) {
+		share, rest := p.share(tasks, m)
+		if share > 0 {
+			g.arc(from, to, share, 0)
+		}
+		if rest {
+			g.arc(from, to, 1, uneven)
+		}
+	}
+	columns := p.columns()
+	members := make([][3]int32, len(p.members)) // all, stateless, stateful
+	for m := range p.members {
+		members[m] = [3]int32{g.node(), g.node(), g.node()}
+		step(members[m][0], sink, len(p.tasks), m)
+		step(members[m][1], members[m][0], len(p.tasks)-p.stateful, m)
+		step(members[m][2], members[m][0], p.stateful, m)
+	}
+
+	type choice struct {
+		arc    int32
+		member int
+	}
+	target := make([]int, len(p.tasks))
+	var groups [][]int
+	var choices [][]choice
+	var elsewhere []int32 // per group: the arc to its column's hub
+	var hubs []int32      // per group: its column
+	hubArcs := make([][]choice, len(columns))
+	for c, column := range columns {
+		kind := 1
+		if p.tasks[column[0]].Stateful {
+			kind = 2
+		}
+		hub := g.node()
+		cells := make([]int32, len(p.members))
+		for m := range p.members {
+			cells[m] = g.node()
+			step(cells[m], members[m][kind], len(column), m)
+			hubArcs[c] = append(hubArcs[c], choice{g.arc(hub, cells[m], len(column), 0), m})
+		}
+		for _, group := range p.alike(column) {
+			costs, other := p.costs(group[0], move)
+			from := g.node()
+			g.arc(source, from, len(group), 0)
+			var own []choice
+			for _, c := range costs {
+				own = append(own, choice{g.arc(from, cells[c.member], len(group), c.cost), c.member})
+			}
+			groups, choices, hubs = append(groups, group), append(choices, own), append(hubs, int32(c))
+			elsewhere = append(elsewhere, g.arc(from, hub, len(group), other))
+		}
+	}
+	g.mincost(source, sink)
+
+	// Hand each group's tasks out in their order, first to the places it names, then to what its column's hub has left.
+	for i, group := range groups {
+		take := func(m int) {
+			target[group[0]] = m
+			group = group[1:]
+		}
+		for _, c := range choices[i] {
+			for range g.flow(c.arc) {
+				take(c.member)
+			}
+		}
+		hub := hubArcs[hubs[i]]
+		left := g.flow(elsewhere[i])
+		for j := 0; left > 0; {
+			if g.flow(hub[j].arc) == 0 {
+				j++
+				continue
+			}
+			g.arcs[hub[j].arc^1].room--
+			take(hub[j].member)
+			left--
+		}
+	}
+	return target
+}
+
+// share is member m's part of so many tasks, rounded down, and whether there is a rest.
+func (p *plan) share(tasks, m int) (int, bool) {
+	weighted := int64(tasks) * int64(p.members[m].Capacity)
+	return int(weighted / p.capacity), weighted%p.capacity != 0
+}
+
+// columns are the tasks of each sub-topology (stateful and stateless ones apart, should one have both).
+func (p *plan) columns() [][]int {
+	type key struct {
+		sub      int32
+		stateful bool
+	}
+	at := make(map[key]int)
+	var columns [][]int
+	for t, task := range p.tasks {
+		k := key{task.ID.Subtopology, task.Stateful}
+		c, ok := at[k]
+		if !ok {
+			c = len(columns)
+			at[k] = c
+			columns = append(columns, nil)
+		}
+		columns[c] = append(columns[c], t)
+	}
+	return columns
+}
+
+// alike groups tasks of one column that cost the same everywhere, in the order of their first tasks.
+func (p *plan) alike(column []int) [][]int {
+	at := make(map[string]int)
+	var groups [][]int
+	var key []byte
+	for _, t := range column {
+		costs, other := p.costs(t, costKinds)
+		key = binary.AppendVarint(key[:0], other)
+		for _, c := range costs {
+			key = binary.AppendVarint(key, int64(c.member))
+			key = binary.AppendVarint(key, c.cost)
+		}
+		g, ok := at[string(key)]
+		if !ok {
+			g = len(groups)
+			at[string(key)] = g
+			groups = append(groups, nil)
+		}
+		groups[g] = append(groups[g], t)
+	}
+	return groups
+}
+
+type memberCost struct {
+	member int
+	cost   int64
+}
+
+// costs says what task t costs at the members where it is not the same as elsewhere, by member, and what elsewhere.
+// Only an owner that may go on counts as one: an active that reads up while another copy has caught up moves anyway.
+func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
+	owner := p.owner[t]
+	if !p.tasks[t].Stateful {
+		switch {
+		case owner >= 0:
+			return []memberCost{{owner, costStay}}, move
+		case p.was[t] >= 0:
+			return []memberCost{{p.was[t], costStay}}, costCaughtUp
+		default:
+			return nil, costCaughtUp
+		}
+	}
+	base := move
+	if owner < 0 || !p.mayRun(t, owner) {
+		base, owner = 0, -1
+	}
+	costs := p.scratch[:0]
+	for _, c := range p.copies[t] {
+		costs = append(costs, memberCost{c.member, base + p.copyCost(t, c)})
+	}
+	if owner >= 0 {
+		i, ok := slices.BinarySearchFunc(costs, owner, func(c memberCost, m int) int { return c.member - m })
+		if !ok {
+			costs = slices.Insert(costs, i, memberCost{member: owner})
+		}
+		costs[i].cost = costStay
+	}
+	p.scratch = costs
+	return costs, base + costNothing
+}
+
+// copyCost is what it costs, besides the move, to make copy c of task t the active.
+func (p *plan) copyCost(t int, c replica) int64 {
+	switch {
+	case p.caughtUp(c) && p.was[t] == c.member:
+		return costStay
+	case p.caughtUp(c):
+		return costCaughtUp
+	case p.ahead[t] == c.member && !p.anyCaughtUp[t]:
+		return costStay
+	case c.given:
+		return costReplica
+	case c.state:
+		return costState
+	default:
+		return costNothing
+	}
+}
+
+// caughtUp says whether a copy's lag is known and acceptable.
+func (p *plan) caughtUp(c replica) bool {
+	return c.state && c.lag >= 0 && c.lag <= p.options.AcceptableLag
+}
