@@ -1,0 +1,62 @@
+// Package store keeps the state of tasks: a key-value store partition in a Badger database of its own (KV), and the
+// uncommitted writes of a transaction over it (Overlay).
+//
+// It owns what is on disk, how it survives a crash, and what a read sees. It knows nothing of Kafka: a position is
+// the next changelog offset to apply, and who calls Apply (a task after its commit, a restore, a standby's tail)
+// sees to it that what it applies was committed (I1) and that it is alone (I3; a second writer gets ErrTwoWriters).
+//
+// # Steps and visibility
+//
+// The database is in managed mode: each entry carries a timestamp that we choose, and a read names the timestamp that
+// it wants to see. Apply writes all its changes at one new timestamp (the changelog position + 1, or the last
+// timestamp + 1 when that is larger), then the position, and then publishes the timestamp. Reads use the published
+// one only, so they see all of an Apply or nothing, although a large Apply is many Badger transactions. A read at
+// "latest" would see torn batches.
+//
+// Badger may discard versions below its discard timestamp, which it forgets at each start. It is set after Open and
+// after each Apply to the oldest timestamp that a running read or an unreleased Snapshot pins, and so is never above
+// the position. The pins are counters; no lock is taken on the way of a read.
+//
+// # Crashes
+//
+// The position entry goes into the last Badger transaction of an Apply, sent when all others are acknowledged, so
+// a position is never ahead of the data (I2). A process that dies in the middle leaves entries above the position.
+// Open finds them (the database's newest timestamp is above the position's), and undoes them: it writes, above all
+// of them, the value that each touched key has at the position. The same happens in a living store before the
+// Apply after one that failed. So the state after Open is exactly that of the position, and the replay may cut its
+// batches anywhere: without the undo, an entry left over from offsets 10 to 20 would show in a replayed batch that
+// ends at 15 as soon as its timestamp is passed, which is right only while the changelog below it is unchanged.
+//
+// Applies without changes move the position in memory, and in the database at the next Apply with changes, every 64
+// moves, and at Close. After a crash the position is then a little low, which costs a replay of nothing.
+//
+// # What is checked when a store opens
+//
+// A marker file beside the database says whether there must be one, and whether it was closed. Open refuses as
+// ErrCorrupt: a database that opens empty or is gone although the marker knows of it, a database without a marker,
+// a position entry that does not fit its own timestamp, and data below the position that went missing
+// (witness.go: numbered entries among the data, the newest of which must all be there). Another identity is an
+// IdentityError. After a power loss (not after a mere kill), with SyncWrites off, an older log may be missing while a
+// newer one is there; so the marker remembers the boot id, and what was not closed before a reboot is refused.
+// A large value whose file is gone is found when it is read: a stored value is never empty, Badger's answer is.
+// Empty log files, which a kill during a rotation leaves and with which Badger does not open, are removed first.
+//
+// What is refused is to be removed (Remove) and rebuilt from its changelog. Whether the position lies within the
+// changelog is for the caller to judge.
+//
+// # Closing
+//
+// Badger unmaps its files in Close whatever still reads, and the next read kills the process. Each call therefore
+// passes a gate that counts it. Close shuts the gate, scans end at their next entry with ErrClosed, and the database
+// is closed when the count is zero. A reader that does not come back (a scan whose consumer is stuck) delays that:
+// after Options.DrainTimeout Close returns ErrDrain and the last call out closes the database.
+//
+// # Keys and values
+//
+// Any key and any value up to 64 MiB is kept (1 MiB in memory). Keys are prefixed, long keys are hashed, ranges are in
+// the byte order of the whole keys (keys.go). A put of nothing is an empty value; a delete is Badger's delete marker.
+//
+// # Bytes
+//
+// What a read returns belongs to the caller. What Apply and Overlay are given is copied or written before they return.
+package store
