@@ -11,7 +11,7 @@ import (
 func TestJavaVersionIsReadFromReleaseFilesAndFromTheProgram(t *testing.T) {
 	for text, want := range map[string]int{
 		"IMPLEMENTOR=\"Debian\"\nJAVA_RUNTIME_VERSION=\"21.0.1+12\"\nJAVA_VERSION=\"17.0.15\"\n": 17,
-		"openjdk version \"25\" 2025-09-16\nOpenJDK Runtime Environment":                          25,
+		"openjdk version \"25\" 2025-09-16\nOpenJDK Runtime Environment":                         25,
 		"openjdk version \"11.0.2\" 2019-01-15\n":                                                11,
 		"java version \"1.8.0_392\"\n":                                                           8,
 		"JAVA_VERSION=\"1.8.0_392\"\n":                                                           8,
