@@ -191,13 +191,8 @@ func (g *graph) checkStore(s storeUse, seen map[string]bool) {
 	if s.spec.Kind != KeyValue {
 		g.fault("%s: kind %s is not known", what, s.spec.Kind)
 	}
-	for field, name := range map[string]string{"key": s.spec.KeySerde, "value": s.spec.ValueSerde} {
-		if name != "" {
-			if _, err := SerdeByName(name); err != nil {
-				g.fault("%s: %s %w", what, field, err)
-			}
-		}
-	}
+	g.checkSerde(what+": key", s.spec.KeySerde)
+	g.checkSerde(what+": value", s.spec.ValueSerde)
 	if p, ok := s.spec.ChangelogConfig["cleanup.policy"]; ok {
 		g.fault("%s: the changelog's cleanup.policy is compact and cannot be %q", what, p)
 	}
@@ -214,6 +209,15 @@ func (g *graph) checkStore(s storeUse, seen map[string]bool) {
 		case slices.Contains(s.processors[:k], name):
 			g.fault("%s: processor %q is named twice", what, name)
 		}
+	}
+}
+
+func (g *graph) checkSerde(what, name string) {
+	if name == "" {
+		return
+	}
+	if _, err := SerdeByName(name); err != nil {
+		g.fault("%s %w", what, err)
 	}
 }
 

@@ -48,8 +48,8 @@ type Entry struct {
 }
 
 // KeyValueStore is a processor's view of its task's partition of a store: its own uncommitted writes included. Keys may
-// be empty, values may be empty but not nil. The store copies what it is given if it keeps it; what it returns may be
-// kept but not changed. It is used by one goroutine at a time.
+// be empty, values may be empty but not nil. Bytes that pass either way are never changed afterwards by whoever gave or got
+// them, so both sides may keep them. It is used by one goroutine at a time.
 type KeyValueStore interface {
 	// Get returns the value of a key and the timestamp (milliseconds) it was written with. An absent key is found=false
 	// and no error.
@@ -70,6 +70,7 @@ type Output interface {
 	// an error of NewTask.
 	Store(name string) KeyValueStore
 	// Send produces r to the partitions that sink.Partitioner chooses (partitioner.Route) within the transaction.
-	// r.Topic is sink.Topic, r.Partition and r.Offset are -1. It takes over the record's bytes. An error stops the task.
+	// r.Topic is sink.Topic, r.Partition and r.Offset are -1. The record's bytes are not changed afterwards, so they may be
+	// kept. An error stops the task.
 	Send(sink *Sink, r Record) error
 }

@@ -12,8 +12,7 @@ type Header struct {
 	Value []byte
 }
 
-// Record is one record of a topic. Its bytes are shared with whoever made it: a processor neither changes nor keeps them
-// past Process, except by storing or forwarding them.
+// Record is one record of a topic. Nobody changes its bytes once it is made, so everyone may keep them.
 type Record struct {
 	Topic     string // where it was read from; of a record sent, where it goes
 	Partition int32  // where it was read from; of a record sent, not decided yet (-1)

@@ -101,11 +101,3 @@ func (p ErrorPolicy) String() string {
 	}
 	return "policy(" + strconv.Itoa(int(p)) + ")"
 }
-
-// Reasons under which records are skipped. Processors may use others.
-const (
-	SkipNullKey        = "null_key"        // a key is needed and the record, or the field, has none
-	SkipMalformed      = "malformed"       // the value is not what its format says
-	SkipProcessorError = "processor_error" // a processor failed under SkipOnError
-	SkipNotANumber     = "not_a_number"    // a field that is summed or compared is empty, NA or no number
-)

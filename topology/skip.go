@@ -1,0 +1,21 @@
+package topology
+
+// Reasons under which records are skipped; a processor may use others. A skipped record counts as processed: its offset is
+// committed, and nothing else comes of it.
+const (
+	// SkipNullKey counts records without a key, or whose field that should become the key is missing, null, empty or NA.
+	SkipNullKey = "null_key"
+	// SkipNullValue counts records without a value where one is needed.
+	SkipNullValue = "null_value"
+	// SkipMalformed counts records whose value, or key field, is not what its format says.
+	SkipMalformed = "malformed"
+	// SkipNullField counts records whose aggregated field is missing, null, empty or NA.
+	SkipNullField = "null_field"
+	// SkipNotANumber counts records whose aggregated field should be a number and is not, or is NaN or infinite.
+	SkipNotANumber = "not_a_number"
+	// SkipNotAnInteger counts records whose aggregated field is a number with a fraction, or beyond 64 bits, where the
+	// aggregate is of type int64.
+	SkipNotAnInteger = "not_an_integer"
+	// SkipProcessorError counts records whose processor failed under SkipOnError.
+	SkipProcessorError = "processor_error"
+)
