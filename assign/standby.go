@@ -5,13 +5,23 @@ import (
 	"slices"
 )
 
-// placeStandbys chooses each stateful task's standbys in two passes. First every standby (or other copy that has caught
-// up) stays where it is, as long as no rack is better and its member has no more than its share; then what is missing
-// goes to the best place left. A place that still has to read up replaces no copy that has caught up before it has: until
-// then the copy stays and the place is a wish for a warm-up.
+// placeStandbys chooses each stateful task's standbys, beginning with what is there:
+//
+//  1. what follows the task now, or has caught up, stays;
+//  2. what is missing goes to the best place;
+//  3. a standby goes to another rack if that has fewer of the task's replicas;
+//  4. a standby of a member that has more than its share goes to one that has less, if the racks stay as good;
+//  5. but a new place that still has to read up replaces no copy that has caught up: that one stays, and the new place
+//     becomes a wish for a warm-up.
+//
+// Every step of 3 lessens the pairs of replicas in one rack and every step of 4 the standbys beyond the shares, so both
+// end, and where neither finds anything to do a plan changes nothing.
 func (p *plan) placeStandbys() {
 	want := min(p.options.Standbys, len(p.members)-1)
-	s := &standbyPlacer{plan: p, load: make([]int, len(p.members)), used: make([]int, len(p.members))}
+	s := &standbyPlacer{plan: p, load: make([]int, len(p.members)), busy: make([]int, len(p.members))}
+	for _, m := range p.next {
+		s.busy[m]++
+	}
 	for m := range p.members {
 		share, rest := p.share(p.stateful*want, m)
 		if rest {
@@ -19,38 +29,26 @@ func (p *plan) placeStandbys() {
 		}
 		s.share = append(s.share, share)
 	}
-	s.racks()
-	for range want {
-		for t, task := range p.tasks {
-			if task.Stateful {
-				s.keep(t)
-			}
-		}
-	}
-	for range want {
-		for t, task := range p.tasks {
-			if task.Stateful && len(p.standbys[t]) < want {
-				s.fill(t)
-			}
-		}
-	}
-	for t, task := range p.tasks {
-		if task.Stateful {
-			s.protect(t)
-			s.keepNext(t)
-		}
-	}
+	s.numberRacks()
+	s.each(func(t int) { s.keep(t, want) })
+	s.each(func(t int) { s.fill(t, want) })
+	s.each(s.spread)
+	s.each(func(t int) { s.relieve(t, classGiven) }) // what has begun goes on
+	s.each(func(t int) { s.relieve(t, classNothing) })
+	s.each(s.protect)
+	s.each(s.keepNext)
 }
 
 type standbyPlacer struct {
 	*plan
-	share []int // standbys a member should have at most
-	load  []int // standbys it has
+	share []int // how many standbys a member should have at most
+	load  []int // how many it has
+	busy  []int // how many it has, and actives
 	rack  []int // its rack's number
-	used  []int // per rack: replicas of the task at hand; zero between tasks
+	used  []int // per rack: replicas of the task at hand
 }
 
-func (s *standbyPlacer) racks() {
+func (s *standbyPlacer) numberRacks() {
 	number := make(map[string]int)
 	for _, m := range s.members {
 		n, ok := number[m.Rack]
@@ -60,13 +58,21 @@ func (s *standbyPlacer) racks() {
 		}
 		s.rack = append(s.rack, n)
 	}
+	s.used = make([]int, len(number))
 }
 
-// occupy counts the racks of task t's replicas, with sign 1, or takes the count back, with sign -1.
-func (s *standbyPlacer) occupy(t, sign int) {
-	s.used[s.rack[s.next[t]]] += sign
-	for _, m := range s.standbys[t] {
-		s.used[s.rack[m]] += sign
+// each calls f for every stateful task, with used telling of that task.
+func (s *standbyPlacer) each(f func(t int)) {
+	for t, task := range s.tasks {
+		if !task.Stateful {
+			continue
+		}
+		clear(s.used)
+		s.used[s.rack[s.next[t]]]++
+		for _, m := range s.standbys[t] {
+			s.used[s.rack[m]]++
+		}
+		f(t)
 	}
 }
 
@@ -75,79 +81,131 @@ func (s *standbyPlacer) free(t, m int) bool {
 	return m != s.next[t] && !slices.Contains(s.standbys[t], m)
 }
 
-// emptiest is the smallest number of replicas of the task at hand in any rack that has a free member.
-func (s *standbyPlacer) emptiest(t int) int {
-	least := -1
-	for m := range s.members {
-		if u := s.used[s.rack[m]]; (least < 0 || u < least) && s.free(t, m) {
-			least = u
-		}
-	}
-	return least
-}
-
 func (s *standbyPlacer) add(t, m int) {
 	s.standbys[t] = append(s.standbys[t], m)
 	s.load[m]++
+	s.busy[m]++
+	s.used[s.rack[m]]++
 }
 
-// keep lets one more copy of task t stay where it is.
-func (s *standbyPlacer) keep(t int) {
-	s.occupy(t, 1)
-	least, best := s.emptiest(t), -1
-	bestClass := 0
-	for _, c := range s.copies[t] {
-		class := s.class(t, c.member)
-		if class > classGiven || s.used[s.rack[c.member]] > least || s.load[c.member] >= s.share[c.member] || !s.free(t, c.member) {
-			continue
+// move gives the i-th standby of task t to member m.
+func (s *standbyPlacer) move(t, i, m int) {
+	from := s.standbys[t][i]
+	s.load[from]--
+	s.busy[from]--
+	s.used[s.rack[from]]--
+	s.standbys[t][i] = m
+	s.load[m]++
+	s.busy[m]++
+	s.used[s.rack[m]]++
+}
+
+// keep lets copies stay where they are.
+func (s *standbyPlacer) keep(t, want int) {
+	for len(s.standbys[t]) < want {
+		best := -1
+		for _, c := range s.copies[t] {
+			if s.class(t, c.member) > classGiven || !s.free(t, c.member) {
+				continue
+			}
+			if best < 0 || s.class(t, c.member) < s.class(t, best) ||
+				s.class(t, c.member) == s.class(t, best) && s.better(t, c.member, best) {
+				best = c.member
+			}
 		}
-		if best < 0 || class < bestClass {
-			best, bestClass = c.member, class
+		if best < 0 {
+			return
 		}
-	}
-	s.occupy(t, -1)
-	if best >= 0 {
 		s.add(t, best)
 	}
 }
 
-// fill finds a place for one more standby of task t.
-func (s *standbyPlacer) fill(t int) {
-	s.occupy(t, 1)
-	best := -1
-	for m := range s.members {
-		if s.free(t, m) && (best < 0 || s.better(t, m, best)) {
-			best = m
+// fill finds places for the missing standbys.
+func (s *standbyPlacer) fill(t, want int) {
+	for len(s.standbys[t]) < want {
+		best := -1
+		for m := range s.members {
+			if s.free(t, m) && (best < 0 || s.better(t, m, best)) {
+				best = m
+			}
 		}
+		s.add(t, best)
 	}
-	s.occupy(t, -1)
-	s.add(t, best)
 }
 
 // better says whether a is the better place than b for one more standby of task t: the rack, then room in its share,
-// then what is there already, then the load.
+// then what is there already, then who has less to do.
 func (s *standbyPlacer) better(t, a, b int) bool {
-	full := func(m int) int {
-		if s.load[m] >= s.share[m] {
-			return 1
-		}
-		return 0
-	}
 	c := cmp.Or(
 		cmp.Compare(s.used[s.rack[a]], s.used[s.rack[b]]),
-		cmp.Compare(full(a), full(b)),
+		cmp.Compare(s.excess(a), s.excess(b)),
 		cmp.Compare(s.class(t, a), s.class(t, b)))
 	if c != 0 {
 		return c < 0
 	}
-	return s.busier(s.load, b, a)
+	return s.busier(s.busy, b, a)
+}
+
+// excess is 1 for a member that one more standby would bring above its share, else 0.
+func (s *standbyPlacer) excess(m int) int {
+	if s.load[m] >= s.share[m] {
+		return 1
+	}
+	return 0
+}
+
+// spread moves standbys of task t to racks that have fewer of its replicas.
+func (s *standbyPlacer) spread(t int) {
+	for i := 0; i < len(s.standbys[t]); i++ {
+		from := s.rack[s.standbys[t][i]]
+		if s.used[from] < 2 {
+			continue // alone in its rack
+		}
+		best := -1
+		for m := range s.members {
+			if s.used[s.rack[m]] < s.used[from]-1 && s.free(t, m) && (best < 0 || s.better(t, m, best)) {
+				best = m
+			}
+		}
+		if best >= 0 {
+			s.move(t, i, best)
+			i = -1 // the others may do better now too
+		}
+	}
+}
+
+// relieve moves standbys of task t from members with more than their share to ones with less that have at least so much
+// of it already.
+func (s *standbyPlacer) relieve(t, atLeast int) {
+	for i := 0; i < len(s.standbys[t]); i++ {
+		m := s.standbys[t][i]
+		if s.load[m] <= s.share[m] {
+			continue
+		}
+		from, best := s.rack[m], -1
+		for n := range s.members {
+			if s.load[n] >= s.share[n] || !s.free(t, n) || s.class(t, n) > atLeast {
+				continue
+			}
+			if s.rack[n] != from && s.used[s.rack[n]] > s.used[from]-1 {
+				continue
+			}
+			if best < 0 || s.better(t, n, best) {
+				best = n
+			}
+		}
+		if best >= 0 {
+			s.move(t, i, best)
+			i = -1
+		}
+	}
 }
 
 // How good a place is for a standby of a task by what it has of it.
 const (
 	classStandby = iota // is its standby and has caught up
 	classReady          // has caught up
-	classGiven          // is its standby or warm-up and has some state
+	classGiven          // is its standby or warm-up
 	classWanted         // will have the active, so has to read up anyway
 	classState          // has some state
 	classNothing
@@ -161,12 +219,10 @@ func (p *plan) class(t, m int) int {
 			return classStandby
 		case p.caughtUp(c):
 			return classReady
-		case c.given && c.state:
+		case c.given:
 			return classGiven
 		case c.state:
 			class = classState
-		case c.given:
-			class = classGiven
 		}
 	}
 	if p.wanted[t] == m {
@@ -175,7 +231,7 @@ func (p *plan) class(t, m int) int {
 	return class
 }
 
-// protect puts copies that have caught up in the place of new standbys that have not.
+// protect puts copies that have caught up in the place of standbys that have not.
 func (s *standbyPlacer) protect(t int) {
 	for i, m := range s.standbys[t] {
 		if s.class(t, m) <= classReady {
@@ -188,7 +244,7 @@ func (s *standbyPlacer) protect(t int) {
 			}
 		}
 		if best < 0 {
-			return // nor for the other standbys
+			return // nor is there one for the others
 		}
 		s.standbys[t][i] = best
 		s.warming = append(s.warming, warmup{task: t, member: m})

@@ -183,13 +183,20 @@ func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
 			return nil, costCaughtUp
 		}
 	}
-	base := move
+	later := move // what it costs to go where it cannot go now: a handover from whoever has it meanwhile
 	if owner < 0 || !p.mayRun(t, owner) {
-		base, owner = 0, -1
+		owner, move = -1, 0
+		if !p.anyCaughtUp[t] {
+			later = 0
+		}
 	}
 	costs := p.scratch[:0]
 	for _, c := range p.copies[t] {
-		costs = append(costs, memberCost{c.member, base + p.copyCost(t, c)})
+		cost := later
+		if p.caughtUp(c) {
+			cost = move
+		}
+		costs = append(costs, memberCost{c.member, cost + p.copyCost(t, c)})
 	}
 	if owner >= 0 {
 		i, ok := slices.BinarySearchFunc(costs, owner, func(c memberCost, m int) int { return c.member - m })
@@ -199,7 +206,7 @@ func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
 		costs[i].cost = costStay
 	}
 	p.scratch = costs
-	return costs, base + costNothing
+	return costs, later + costNothing
 }
 
 // copyCost is what it costs, besides the move, to make copy c of task t the active.

@@ -1,0 +1,497 @@
+package assign
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// randomClusters is how many clusters the properties are tried on; each is planned several times.
+const randomClusters = 20_000
+
+// cluster is a group about to be planned.
+type cluster struct {
+	members  []Member
+	tasks    []Task
+	previous *Map
+	options  Options
+}
+
+func (c cluster) String() string {
+	s := fmt.Sprintf("options %+v\ntasks", c.options)
+	for _, t := range c.tasks {
+		s += fmt.Sprintf(" %v(%v)", t.ID, t.Stateful)
+	}
+	for _, m := range c.members {
+		s += fmt.Sprintf("\n%s node=%s/%d rack=%q capacity=%d owned=%v@%d lags=%v", m.ID, m.Node, m.Incarnation, m.Rack, m.Capacity, m.Owned, m.OwnedGeneration, m.Lags)
+	}
+	if c.previous != nil {
+		for _, h := range c.previous.Hosts {
+			s += fmt.Sprintf("\nprevious %s: active=%v standby=%v warmup=%v", h.Node, h.Active, h.Standby, h.Warmup)
+		}
+	}
+	return s
+}
+
+// randomCluster makes a group in any state, possible or not: claims that contradict, lags without reason, a previous map
+// of other nodes.
+func randomCluster(r *rand.Rand) cluster {
+	c := cluster{options: Options{Standbys: r.IntN(3), MaxWarmups: r.IntN(4), AcceptableLag: 100}}
+	for sub := range 1 + r.IntN(3) {
+		stateful := r.IntN(4) > 0
+		for p := range 1 + r.IntN(6) {
+			c.tasks = append(c.tasks, Task{metadata.TaskID{Subtopology: int32(sub), Partition: int32(p)}, stateful})
+		}
+	}
+	racks, weighted := r.IntN(4), r.IntN(4) == 0
+	for i := range 1 + r.IntN(6) {
+		m := Member{
+			ID: fmt.Sprint("m", i), Node: metadata.NodeID(fmt.Sprint("n", i)), Address: fmt.Sprint("h", i, ":1"),
+			Incarnation: metadata.Incarnation(r.IntN(3)), OwnedGeneration: metadata.Generation(8 + r.IntN(2)),
+			Lags: make(map[metadata.TaskID]int64),
+		}
+		if r.IntN(12) == 0 && i > 0 {
+			m.Node = metadata.NodeID(fmt.Sprint("n", i-1)) // two processes of one node
+		}
+		if racks > 0 {
+			m.Rack = fmt.Sprint("r", r.IntN(racks))
+		}
+		if weighted {
+			m.Capacity = r.IntN(5)
+		}
+		c.members = append(c.members, m)
+	}
+	busy, state := r.IntN(5), r.IntN(5)
+	for _, t := range c.tasks {
+		for i := range c.members {
+			m := &c.members[i]
+			if r.IntN(4) < state && t.Stateful {
+				m.Lags[t.ID] = []int64{0, 0, 50, 100, 101, 5000, 1 << 40, metadata.LagUnknown}[r.IntN(8)]
+			}
+		}
+		if r.IntN(4) < busy {
+			m := &c.members[r.IntN(len(c.members))]
+			m.Owned = append(m.Owned, t.ID)
+			if r.IntN(3) > 0 && t.Stateful {
+				m.Lags[t.ID] = 0
+			}
+			if r.IntN(8) == 0 { // a second claim
+				m := &c.members[r.IntN(len(c.members))]
+				m.Owned = append(m.Owned, t.ID)
+			}
+		}
+	}
+	if r.IntN(2) == 0 {
+		c.previous = randomMap(r, c.tasks)
+	}
+	return c
+}
+
+func randomMap(r *rand.Rand, tasks []Task) *Map {
+	m := &Map{Hosts: make([]MapHost, 7)}
+	for i := range m.Hosts {
+		m.Hosts[i].Node = metadata.NodeID(fmt.Sprint("n", i))
+	}
+	for _, t := range tasks {
+		p := r.Perm(len(m.Hosts))
+		h := &m.Hosts[p[0]]
+		h.Active = append(h.Active, t.ID)
+		if t.Stateful {
+			h = &m.Hosts[p[1]]
+			h.Standby = append(h.Standby, t.ID)
+			h = &m.Hosts[p[2]]
+			h.Warmup = append(h.Warmup, t.ID)
+		}
+	}
+	return m
+}
+
+// settledGroup makes a group whose tasks are all owned by somebody who has caught up, however lopsided.
+func settledGroup(r *rand.Rand) cluster {
+	c := randomCluster(r)
+	c.previous = nil
+	for i := range c.members {
+		m := &c.members[i]
+		m.Node, m.OwnedGeneration = metadata.NodeID(fmt.Sprint("n", i)), 1
+		m.Owned, m.Lags = nil, make(map[metadata.TaskID]int64)
+	}
+	owners := 1 + r.IntN(len(c.members))
+	for _, t := range c.tasks {
+		m := &c.members[r.IntN(owners)]
+		m.Owned = append(m.Owned, t.ID)
+		if t.Stateful {
+			m.Lags[t.ID] = 0
+		}
+	}
+	return c
+}
+
+// facts is what a test needs to know of a cluster, worked out the slow way.
+type facts struct {
+	newest   []Member                            // one a node
+	owner    map[metadata.TaskID]string          // member id, of the claim that counts
+	claimed  map[metadata.TaskID]bool            // by anybody who counts
+	caughtUp map[metadata.TaskID]map[string]bool // member ids
+	lag      func(id string, t metadata.TaskID) (int64, bool)
+}
+
+func (c cluster) facts() facts {
+	f := facts{
+		owner: make(map[metadata.TaskID]string), claimed: make(map[metadata.TaskID]bool),
+		caughtUp: make(map[metadata.TaskID]map[string]bool),
+	}
+	newer := func(a, b Member) bool { // whether a goes before b as its node's process
+		if a.Incarnation != b.Incarnation {
+			return a.Incarnation > b.Incarnation
+		}
+		if a.OwnedGeneration != b.OwnedGeneration {
+			return a.OwnedGeneration > b.OwnedGeneration
+		}
+		return a.ID < b.ID
+	}
+	for _, m := range c.members {
+		if !slices.ContainsFunc(c.members, func(o Member) bool { return o.Node == m.Node && newer(o, m) }) {
+			f.newest = append(f.newest, m)
+		}
+	}
+	for _, t := range c.tasks {
+		highest := metadata.Generation(-1)
+		f.caughtUp[t.ID] = make(map[string]bool)
+		for _, m := range f.newest {
+			if slices.Contains(m.Owned, t.ID) {
+				f.claimed[t.ID] = true
+				highest = max(highest, m.OwnedGeneration)
+			}
+			if lag, ok := m.Lags[t.ID]; ok && t.Stateful && lag >= 0 && lag <= c.options.AcceptableLag {
+				f.caughtUp[t.ID][m.ID] = true
+			}
+		}
+		for _, m := range f.newest {
+			if slices.Contains(m.Owned, t.ID) && m.OwnedGeneration == highest {
+				if f.owner[t.ID] != "" {
+					f.owner[t.ID] = ""
+					break
+				}
+				f.owner[t.ID] = m.ID
+			}
+		}
+	}
+	return f
+}
+
+// broken names the first promise that a plan does not keep, or nothing.
+func (c cluster) broken(a Assignment) string {
+	f := c.facts()
+	isNewest := make(map[string]bool)
+	for _, m := range f.newest {
+		isNewest[m.ID] = true
+	}
+	if len(a.Members) != len(c.members) || len(a.Map.Hosts) != len(f.newest) {
+		return "not every member has an entry, or not every node a host"
+	}
+	type roles struct{ active, standby, warmup []string }
+	by := make(map[metadata.TaskID]*roles)
+	for _, t := range c.tasks {
+		by[t.ID] = &roles{}
+	}
+	warmups := 0
+	for _, m := range c.members {
+		g, ok := a.Members[m.ID]
+		switch {
+		case !ok:
+			return m.ID + " has no entry"
+		case !isNewest[m.ID] && !reflect.DeepEqual(g, Given{}):
+			return m.ID + " is superseded and got something"
+		}
+		if h, ok := a.Map.Given(m.Node, m.Incarnation); isNewest[m.ID] && (!ok || !reflect.DeepEqual(g, h)) {
+			return m.ID + " is told something else by the map"
+		}
+		for _, list := range [][]metadata.TaskID{g.Active, g.Standby, g.Warmup, g.Awaited} {
+			if !slices.IsSortedFunc(list, metadata.TaskID.Compare) {
+				return m.ID + " has an unsorted list"
+			}
+		}
+		for _, t := range g.Awaited {
+			if !slices.Contains(g.Standby, t) && !slices.Contains(g.Warmup, t) {
+				return fmt.Sprintf("%s awaits %v without having it", m.ID, t)
+			}
+		}
+		for _, t := range g.Active {
+			by[t].active = append(by[t].active, m.ID)
+		}
+		for _, t := range g.Standby {
+			by[t].standby = append(by[t].standby, m.ID)
+		}
+		for _, t := range g.Warmup {
+			by[t].warmup = append(by[t].warmup, m.ID)
+			if !slices.Contains(g.Awaited, t) {
+				return fmt.Sprintf("%s warms up %v for nothing", m.ID, t)
+			}
+		}
+		warmups += len(g.Warmup)
+	}
+	limit := c.options.MaxWarmups
+	if limit == 0 {
+		limit = DefaultMaxWarmups
+	}
+	if warmups > limit {
+		return fmt.Sprintf("%d warm-ups", warmups)
+	}
+	for _, t := range c.tasks {
+		r := by[t.ID]
+		replicas := slices.Concat(r.active, r.standby, r.warmup)
+		slices.Sort(replicas)
+		withheld := slices.Contains(a.Withheld, t.ID)
+		standbys := min(c.options.Standbys, len(f.newest)-1)
+		if withheld {
+			standbys++ // the next active's
+		}
+		if !t.Stateful {
+			standbys = 0
+		}
+		switch {
+		case withheld != (len(r.active) == 0) || len(r.active) > 1:
+			return fmt.Sprintf("%v has actives %v, withheld %v", t.ID, r.active, withheld)
+		case withheld && !f.claimed[t.ID]:
+			return fmt.Sprintf("%v is withheld and nobody has to give it up", t.ID)
+		case !withheld && f.claimed[t.ID] && f.owner[t.ID] != r.active[0]:
+			return fmt.Sprintf("%v goes to %v under the feet of %q", t.ID, r.active, f.owner[t.ID])
+		case len(slices.Compact(replicas)) != len(r.active)+len(r.standby)+len(r.warmup):
+			return fmt.Sprintf("%v has two replicas on a node: %v", t.ID, replicas)
+		case !withheld && len(f.caughtUp[t.ID]) > 0 && !f.caughtUp[t.ID][r.active[0]]:
+			return fmt.Sprintf("%v goes to %v, which has not caught up", t.ID, r.active)
+		case len(r.standby) != standbys:
+			return fmt.Sprintf("%v has standbys %v, not %d", t.ID, r.standby, standbys)
+		case !t.Stateful && len(r.warmup) > 0:
+			return fmt.Sprintf("%v is stateless and warms up", t.ID)
+		}
+		for _, s := range r.standby {
+			for m := range f.caughtUp[t.ID] {
+				if !f.caughtUp[t.ID][s] && !slices.Contains(replicas, m) {
+					return fmt.Sprintf("%v gives up the copy of %s, which has caught up, for that of %s", t.ID, m, s)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// uneven says how a settled assignment falls short of the spread, or nothing.
+func (c cluster) uneven(a Assignment) string {
+	capacity := 0
+	weight := make(map[string]int)
+	f := c.facts()
+	racks := make(map[string]bool)
+	rack := make(map[string]string)
+	for _, m := range f.newest {
+		weight[m.ID] = max(1, m.Capacity)
+		capacity += weight[m.ID]
+		racks[m.Rack] = true
+		rack[m.ID] = m.Rack
+	}
+	count := func(what string, in func(Task) bool) string {
+		total := 0
+		have := make(map[string]int)
+		for _, t := range c.tasks {
+			if in(t) {
+				total++
+				for id, g := range a.Members {
+					if slices.Contains(g.Active, t.ID) {
+						have[id]++
+					}
+				}
+			}
+		}
+		for id, w := range weight {
+			if low, high := total*w/capacity, (total*w+capacity-1)/capacity; have[id] < low || have[id] > high {
+				return fmt.Sprintf("%s has %d %s tasks, not %d to %d", id, have[id], what, low, high)
+			}
+		}
+		return ""
+	}
+	if s := count("of all", func(Task) bool { return true }); s != "" {
+		return s
+	}
+	if s := count("stateful", func(t Task) bool { return t.Stateful }); s != "" {
+		return s
+	}
+	for sub := range int32(3) {
+		if s := count(fmt.Sprint("of sub-topology ", sub), func(t Task) bool { return t.ID.Subtopology == sub }); s != "" {
+			return s
+		}
+	}
+	for _, t := range c.tasks {
+		in := make(map[string]bool)
+		for id, g := range a.Members {
+			if slices.Contains(g.Active, t.ID) || slices.Contains(g.Standby, t.ID) {
+				in[rack[id]] = true
+			}
+		}
+		if want := min(len(racks), 1+c.options.Standbys); t.Stateful && len(in) < want {
+			return fmt.Sprintf("%v is in %d racks, not %d", t.ID, len(in), want)
+		}
+	}
+	return ""
+}
+
+func (c cluster) plan(tb testing.TB) Assignment {
+	tb.Helper()
+	a, err := Plan(c.members, c.tasks, c.previous, c.options)
+	if err != nil {
+		tb.Fatalf("%v\n%v", err, c)
+	}
+	return a
+}
+
+func TestPlanKeepsItsPromisesInAnyState(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range randomClusters {
+		c := randomCluster(r)
+		a := c.plan(t)
+		if s := c.broken(a); s != "" {
+			t.Fatalf("%s\n%v\n%+v", s, c, a)
+		}
+	}
+}
+
+func TestPlanIsTheSameForTheSameInputInAnyOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(2, 2))
+	for range randomClusters / 4 {
+		c := randomCluster(r)
+		a := c.plan(t)
+		r.Shuffle(len(c.members), func(i, j int) { c.members[i], c.members[j] = c.members[j], c.members[i] })
+		r.Shuffle(len(c.tasks), func(i, j int) { c.tasks[i], c.tasks[j] = c.tasks[j], c.tasks[i] })
+		for _, m := range c.members {
+			r.Shuffle(len(m.Owned), func(i, j int) { m.Owned[i], m.Owned[j] = m.Owned[j], m.Owned[i] })
+		}
+		if c.previous != nil {
+			hosts := slices.Clone(c.previous.Hosts)
+			r.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
+			c.previous = &Map{Hosts: hosts}
+		}
+		if b := c.plan(t); !reflect.DeepEqual(a, b) {
+			t.Fatalf("%v\n%+v\n%+v", c, a, b)
+		}
+	}
+}
+
+// afterwards is the cluster as the members report it after an assignment: what they got is theirs, what they had to give
+// up is given up, and each copy that they follow has caught up with the given chance. What they follow no longer stays on
+// disk with the given chance.
+func (c cluster) afterwards(r *rand.Rand, a Assignment, catchUp, leftover float64) cluster {
+	next := c
+	next.previous = &a.Map
+	next.members = nil
+	for _, m := range c.members {
+		g := a.Members[m.ID]
+		lags := make(map[metadata.TaskID]int64)
+		for _, t := range c.tasks {
+			if lag, ok := m.Lags[t.ID]; ok && r.Float64() < leftover {
+				lags[t.ID] = lag
+			}
+		}
+		for _, list := range [][]metadata.TaskID{g.Active, g.Standby, g.Warmup} {
+			for _, t := range list {
+				lag, ok := m.Lags[t]
+				if !ok || lag < 0 {
+					lag = 1000
+				}
+				if r.Float64() < catchUp {
+					lag = 0
+				}
+				lags[t] = lag
+			}
+		}
+		for _, t := range c.tasks {
+			if !t.Stateful {
+				delete(lags, t.ID)
+			}
+		}
+		for _, t := range g.Active {
+			if _, ok := lags[t]; ok {
+				lags[t] = 0
+			}
+		}
+		m.Owned, m.Lags, m.OwnedGeneration = g.Active, lags, m.OwnedGeneration+1
+		next.members = append(next.members, m)
+	}
+	return next
+}
+
+// settle plans round after round until nothing is withheld or awaited, and returns the state then and the number of
+// rounds and of handovers.
+func (c cluster) settle(t *testing.T, r *rand.Rand, catchUp, leftover float64, limit int) (cluster, Assignment, int, int) {
+	t.Helper()
+	start, handovers := c, 0
+	for round := 1; ; round++ {
+		a := c.plan(t)
+		if s := c.broken(a); s != "" {
+			t.Fatalf("round %d: %s\n%v\n%+v", round, s, c, a)
+		}
+		awaited := 0
+		for _, g := range a.Members {
+			awaited += len(g.Awaited)
+		}
+		next := c.afterwards(r, a, catchUp, leftover)
+		handovers += len(a.Withheld)
+		if len(a.Withheld) == 0 && awaited == 0 {
+			return next, a, round, handovers
+		}
+		if round == limit {
+			t.Fatalf("not settled after %d rounds\n%v\nnow\n%v\n%+v", round, start, c, a)
+		}
+		c = next
+	}
+}
+
+func TestPlanSettlesEvenlyAndThenStays(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for range randomClusters / 4 {
+		c := randomCluster(r)
+		c.options.MaxWarmups = 100 // so that the warm-ups need no turns
+		settled, a, _, _ := c.settle(t, r, 1, 0.5, 8)
+		if s := settled.uneven(a); s != "" {
+			t.Fatalf("%s\n%v\nsettled\n%v\n%+v", s, c, settled, a)
+		}
+		if again := settled.plan(t); !reflect.DeepEqual(again.Members, a.Members) {
+			t.Fatalf("moves again\n%v\nsettled\n%v\n%+v\n%+v", c, settled, a, again)
+		}
+	}
+}
+
+// However slowly copies catch up and however few warm-ups there may be, each task is handed over once at most, and only
+// as many as the first round had to.
+func TestPlanHandsOverNoMoreThanTheFirstRoundHadTo(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for range randomClusters / 10 {
+		c := settledGroup(r)
+		need := fewestMoves(t, c)
+		_, _, _, handovers := c.settle(t, r, 0.7, 0, 200)
+		if handovers != need {
+			t.Fatalf("%d handovers where %d do\n%v", handovers, need, c)
+		}
+	}
+}
+
+// fewestMoves is how many tasks leave their owners in the target.
+func fewestMoves(t *testing.T, c cluster) int {
+	t.Helper()
+	p, err := newPlan(c.members, c.tasks, c.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.claims()
+	p.lookBack(c.previous)
+	p.weighCopies()
+	moves := 0
+	for i, m := range p.target() {
+		if p.owner[i] >= 0 && p.owner[i] != m {
+			moves++
+		}
+	}
+	return moves
+}
