@@ -100,7 +100,7 @@ func (c Choice) Resolve(def, n int32) ([]int32, error) {
 	case KindAll:
 		all := make([]int32, n)
 		for i := range all {
-			all[i] = int32(i) //nolint:gosec // i < n, an int32
+			all[i] = int32(i)
 		}
 		return all, nil
 	case KindSome:

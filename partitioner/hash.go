@@ -47,15 +47,15 @@ func (h hashed) Choose(string, []byte, []byte, int32) Choice { return Default() 
 func (h hashed) Keys(key []byte, n int32) []int32 { return []int32{h.Partition(key, n)} }
 
 func murmur2Partition(key []byte, n int32) int32 {
-	return int32(murmur2(key)&0x7fffffff) % n //nolint:gosec // the sign bit is masked
+	return int32(murmur2(key)&0x7fffffff) % n
 }
 
 func crc32Partition(key []byte, n int32) int32 {
-	return int32(crc32.ChecksumIEEE(key) % uint32(n)) //nolint:gosec // n > 0, and the remainder is below it
+	return int32(crc32.ChecksumIEEE(key) % uint32(n))
 }
 
 func fnv1aPartition(key []byte, n int32) int32 {
-	p := int32(fnv1a(key)) % n //nolint:gosec // the hash is meant to wrap into a signed number
+	p := int32(fnv1a(key)) % n
 	if p < 0 {
 		p = -p
 	}
@@ -69,7 +69,7 @@ func murmur2(data []byte) uint32 {
 		m    = 0x5bd1e995
 		r    = 24
 	)
-	h := seed ^ uint32(len(data)) //nolint:gosec // a key is far shorter than 4 GiB
+	h := seed ^ uint32(len(data))
 	for len(data) >= 4 {
 		k := binary.LittleEndian.Uint32(data) * m
 		k ^= k >> r

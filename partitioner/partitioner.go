@@ -61,8 +61,7 @@ func Lookup(p Partitioner, key []byte, n int32) ([]int32, error) {
 
 // located completes a RangeError.
 func located(err error, p Partitioner, topic string) error {
-	var r *RangeError
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*RangeError](err); ok {
 		r.Partitioner, r.Topic = p.Name(), topic
 	}
 	return err
