@@ -214,13 +214,16 @@ func (p Position) Sorted() []TopicPartition {
 
 // StoreInfo describes a store to whoever reads it; it comes from the nodes, so that a router needs no schema.
 type StoreInfo struct {
-	Name         string
-	Partitions   int32
-	Kind         string // "keyvalue"
-	KeySerde     string
-	ValueSerde   string
-	Partitioner  string
-	Changelog    string
+	Name        string
+	Partitions  int32
+	Kind        string // "keyvalue"
+	KeySerde    string
+	ValueSerde  string
+	Partitioner string
+	Changelog   string
+	// ChangelogID is the changelog's topic id; empty when not known. As long as it stays the same, the end of a partition
+	// never goes back (S14).
+	ChangelogID  string
 	SourceTopics []string
 	// ActualPartitions is the count that the source topics have now. Reads are refused when it differs from Partitions,
 	// because a key may then live elsewhere than where it is looked for (S29).
