@@ -1,7 +1,6 @@
 package assign
 
 import (
-	"container/heap"
 	"math"
 )
 
@@ -26,6 +25,11 @@ type arc struct {
 }
 
 const unreached = math.MaxInt64
+
+// newNetwork makes a network with room for so many nodes and arcs.
+func newNetwork(nodes, arcs int) *network {
+	return &network{first: make([]int32, 0, nodes), arcs: make([]arc, 0, 2*arcs)}
+}
 
 // node adds a node.
 func (g *network) node() int32 {
@@ -75,24 +79,39 @@ func (g *network) distances(source, sink int32, distance []int64) {
 		distance[v] = unreached
 	}
 	distance[source] = 0
-	q := &nearest{{0, source}}
-	for q.Len() > 0 {
-		at := heap.Pop(q).(visit)
-		if at.node == sink {
+	// Many arcs cost nothing more once their nodes have a potential: what they reach is looked at before the heap.
+	same := append(g.queue[:0], source)
+	var farther nearest
+	for here := int64(0); ; {
+		var v int32
+		if last := len(same) - 1; last >= 0 {
+			v, same = same[last], same[:last]
+		} else {
+			at, ok := farther.pop()
+			if !ok {
+				return
+			}
+			if v = at.node; at.distance > distance[v] {
+				continue
+			}
+			here = at.distance
+		}
+		if v == sink {
 			return
 		}
-		if at.distance > distance[at.node] {
-			continue
-		}
-		for a := g.first[at.node]; a >= 0; a = g.arcs[a].next {
+		for a := g.first[v]; a >= 0; a = g.arcs[a].next {
 			e := &g.arcs[a]
 			if e.room == 0 {
 				continue
 			}
-			d := at.distance + e.cost + g.potential[at.node] - g.potential[e.to]
-			if d < distance[e.to] {
-				distance[e.to] = d
-				heap.Push(q, visit{d, e.to})
+			d := here + e.cost + g.potential[v] - g.potential[e.to]
+			if d >= distance[e.to] {
+				continue
+			}
+			if distance[e.to] = d; d == here {
+				same = append(same, e.to)
+			} else {
+				farther.push(visit{d, e.to})
 			}
 		}
 	}
@@ -113,8 +132,11 @@ func (g *network) levels(source, sink int32) bool {
 				g.queue = append(g.queue, e.to)
 			}
 		}
+		if g.level[sink] >= 0 {
+			return true // what is farther off is on no shortest path
+		}
 	}
-	return g.level[sink] >= 0
+	return false
 }
 
 // push sends up to limit units from v along arcs that go one level up.
@@ -148,18 +170,36 @@ type visit struct {
 	node     int32
 }
 
-// nearest is a heap of visits, the nearest first.
+// nearest is a binary heap of visits, the nearest first. (container/heap would allocate for each.)
 type nearest []visit
 
-func (q nearest) Len() int { return len(q) }
-func (q nearest) Less(i, j int) bool {
-	return q[i].distance < q[j].distance || q[i].distance == q[j].distance && q[i].node < q[j].node
+func (q *nearest) push(v visit) {
+	h := append(*q, v)
+	i := len(h) - 1
+	for ; i > 0 && v.distance < h[(i-1)/2].distance; i = (i - 1) / 2 {
+		h[i] = h[(i-1)/2]
+	}
+	h[i] = v
+	*q = h
 }
-func (q nearest) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *nearest) Push(x any)   { *q = append(*q, x.(visit)) }
-func (q *nearest) Pop() any {
-	last := len(*q) - 1
-	v := (*q)[last]
-	*q = (*q)[:last]
-	return v
+
+func (q *nearest) pop() (visit, bool) {
+	h := *q
+	if len(h) == 0 {
+		return visit{}, false
+	}
+	first, last := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	for i, child := 0, 1; len(h) > 0; i, child = child, 2*child+1 {
+		if child+1 < len(h) && h[child+1].distance < h[child].distance {
+			child++
+		}
+		if child >= len(h) || last.distance <= h[child].distance {
+			h[i] = last
+			break
+		}
+		h[i] = h[child]
+	}
+	*q = h
+	return first, true
 }

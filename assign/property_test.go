@@ -360,7 +360,7 @@ func TestPlanKeepsItsPromisesInAnyState(t *testing.T) {
 
 func TestPlanIsTheSameForTheSameInputInAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	for range randomClusters / 4 {
+	for range randomClusters / 8 {
 		c := randomCluster(r)
 		a := c.plan(t)
 		r.Shuffle(len(c.members), func(i, j int) { c.members[i], c.members[j] = c.members[j], c.members[i] })
@@ -450,7 +450,7 @@ func (c cluster) settle(t *testing.T, r *rand.Rand, catchUp, leftover float64, l
 
 func TestPlanSettlesEvenlyAndThenStays(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
-	for range randomClusters / 4 {
+	for range randomClusters / 8 {
 		c := randomCluster(r)
 		c.options.MaxWarmups = 100 // so that the warm-ups need no turns
 		settled, a, _, _ := c.settle(t, r, 1, 0.5, 8)
@@ -467,7 +467,7 @@ func TestPlanSettlesEvenlyAndThenStays(t *testing.T) {
 // as many as the first round had to.
 func TestPlanHandsOverNoMoreThanTheFirstRoundHadTo(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	for range randomClusters / 10 {
+	for range randomClusters / 20 {
 		c := settledGroup(r)
 		need := fewestMoves(t, c)
 		_, _, _, handovers := c.settle(t, r, 0.7, 0, 200)

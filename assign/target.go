@@ -32,7 +32,9 @@ func (p *plan) target() []int {
 	move := costKinds * (n + 1)
 	uneven := (move + costKinds) * (n + 1)
 
-	g := &network{}
+	columns := p.columns()
+	cells := (len(columns) + 3) * len(p.members)
+	g := newNetwork(2+cells+len(columns)+len(p.tasks), 3*cells+5*len(p.tasks))
 	source, sink := g.node(), g.node()
 	step := func(from, to int32, tasks int, m int) {
 		share, rest := p.share(tasks, m)
@@ -43,7 +45,6 @@ func (p *plan) target() []int {
 			g.arc(from, to, 1, uneven)
 		}
 	}
-	columns := p.columns()
 	members := make([][3]int32, len(p.members)) // all, stateless, stateful
 	for m := range p.members {
 		members[m] = [3]int32{g.node(), g.node(), g.node()}
