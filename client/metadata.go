@@ -1,0 +1,66 @@
+package client
+
+import (
+	"context"
+
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// Instances lists the instances that host a store, with their partitions, stores and lags; all instances when store is
+// empty (Kafka Streams: streamsMetadataForStore and metadataForAllStreamsClients). A node asked directly answers from its
+// newest host map, and with its own lags only.
+func (c *Client) Instances(ctx context.Context, store string) ([]*iqv1.Instance, error) {
+	res, _, err := ask(ctx, c, (*target).instances, &iqv1.ListInstancesRequest{Store: store}, 0)
+	return res.GetInstances(), err
+}
+
+func (t *target) instances(ctx context.Context, req *iqv1.ListInstancesRequest) (*iqv1.ListInstancesResponse, error) {
+	return t.metadata.ListInstances(ctx, req)
+}
+
+// Stores lists every store known, with its partitions, serdes and partitioner.
+func (c *Client) Stores(ctx context.Context) ([]*iqv1.StoreInfo, error) {
+	res, _, err := ask(ctx, c, (*target).stores, &iqv1.ListStoresRequest{}, 0)
+	return res.GetStores(), err
+}
+
+func (t *target) stores(ctx context.Context, req *iqv1.ListStoresRequest) (*iqv1.ListStoresResponse, error) {
+	return t.metadata.ListStores(ctx, req)
+}
+
+// QueryKey gives the partitions where a key may be, each with its active and its standbys, the freshest first (Kafka
+// Streams: queryMetadataForKey).
+func (c *Client) QueryKey(ctx context.Context, store string, key []byte) ([]*iqv1.KeyPartition, error) {
+	res, _, err := ask(ctx, c, (*target).queryKey, &iqv1.QueryKeyRequest{Store: store, Key: key}, 0)
+	return res.GetPartitions(), err
+}
+
+func (t *target) queryKey(ctx context.Context, req *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, error) {
+	return t.metadata.QueryKey(ctx, req)
+}
+
+// Lags gives the replicas of a store and how far behind each is; of all stores when store is empty (Kafka Streams:
+// allLocalStorePartitionLags). A node asked directly tells of its own replicas.
+func (c *Client) Lags(ctx context.Context, store string) ([]*iqv1.ReplicaStatus, error) {
+	res, _, err := ask(ctx, c, (*target).lags, &iqv1.ListLagsRequest{Store: store}, 0)
+	return res.GetReplicas(), err
+}
+
+func (t *target) lags(ctx context.Context, req *iqv1.ListLagsRequest) (*iqv1.ListLagsResponse, error) {
+	return t.metadata.ListLags(ctx, req)
+}
+
+// Explain says to which replicas a Get with the same arguments would be sent, in order, and why each was chosen or
+// refused. Nothing is read. A read that nobody may answer is no error here: the response has its reason and text.
+func (c *Client) Explain(ctx context.Context, store string, key []byte, opts ...ReadOption) (*iqv1.ExplainResponse, error) {
+	r, err := c.read(store, key, opts)
+	if err != nil {
+		return nil, err
+	}
+	res, _, err := ask(ctx, c, (*target).explain, &iqv1.ExplainRequest{Get: &r.get}, 0)
+	return res, err
+}
+
+func (t *target) explain(ctx context.Context, req *iqv1.ExplainRequest) (*iqv1.ExplainResponse, error) {
+	return t.metadata.Explain(ctx, req)
+}

@@ -1,0 +1,58 @@
+package client
+
+import (
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/iqgate/iqgate/iqerr"
+)
+
+// Option sets something of a client.
+type Option func(*options)
+
+type options struct {
+	dial           []grpc.DialOption
+	timeout        time.Duration
+	attemptTimeout time.Duration
+	inOrder        bool
+	application    string
+	read           []ReadOption
+}
+
+func (o *options) validate() error {
+	var errs []error
+	if o.timeout <= 0 {
+		errs = append(errs, iqerr.Invalid("timeout", o.timeout, "must be positive"))
+	}
+	if o.attemptTimeout <= 0 {
+		errs = append(errs, iqerr.Invalid("attempt timeout", o.attemptTimeout, "must be positive"))
+	}
+	return errors.Join(errs...)
+}
+
+// WithTimeout bounds calls whose context has no deadline, on top of their Wait. Default DefaultTimeout.
+func WithTimeout(d time.Duration) Option { return func(o *options) { o.timeout = d } }
+
+// WithAttemptTimeout bounds what one target may take before the next one is asked, on top of the call's Wait. The last
+// target has all the time that is left. Default DefaultAttemptTimeout.
+func WithAttemptTimeout(d time.Duration) Option { return func(o *options) { o.attemptTimeout = d } }
+
+// WithTargetsInOrder asks the first target first. Default: each client begins with a random one, so that many clients
+// with the same list spread over the routers.
+func WithTargetsInOrder() Option { return func(o *options) { o.inOrder = true } }
+
+// WithApplication names the application to read, where a router serves several.
+func WithApplication(name string) Option { return func(o *options) { o.application = name } }
+
+// WithReadOptions are the read options of every Get and Explain. A call that gives a policy of its own (Strong, Active,
+// Any, MaxStaleness, MaxOffsetLag) replaces the policy given here and keeps the rest.
+func WithReadOptions(opts ...ReadOption) Option {
+	return func(o *options) { o.read = append(o.read, opts...) }
+}
+
+// WithDialOptions adds gRPC dial options, for TLS, credentials, interceptors or another dialer. They come last and win.
+func WithDialOptions(opts ...grpc.DialOption) Option {
+	return func(o *options) { o.dial = append(o.dial, opts...) }
+}
