@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,9 @@ const (
 
 //go:embed log4j2.xml
 var log4j2 []byte
+
+// heapSize is what Java takes for a heap bound.
+var heapSize = regexp.MustCompile(`^[1-9][0-9]*[kKmMgG]$`)
 
 // errPortTaken marks a start that failed because another process holds one of the ports.
 var errPortTaken = errors.New("another process has taken the port")
@@ -106,6 +110,9 @@ func prepare(ctx context.Context, opts Options) (*Broker, error) {
 	}
 	if opts.Heap == "" {
 		opts.Heap = defaultHeap
+	}
+	if !heapSize.MatchString(opts.Heap) {
+		return nil, fmt.Errorf("option Heap %q: want a number with k, m or g, like %s", opts.Heap, defaultHeap)
 	}
 	dir, err := filepath.Abs(opts.Dir)
 	if err != nil {
@@ -209,6 +216,7 @@ func (b *Broker) javaCommand(ctx context.Context, heap, class string, args ...st
 		"-cp", filepath.Join(b.jars, "*"), class,
 	}, args...)...)
 	cmd.Dir = b.opts.Dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // or Java cannot open a file whose name is not ASCII
 	cmd.WaitDelay = time.Second
 	return cmd
 }

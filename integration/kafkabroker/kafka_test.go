@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -51,7 +53,12 @@ func readOne(ctx context.Context, t *testing.T, addr string) string {
 
 func TestRecordSurvivesKillAndRestart(t *testing.T) {
 	ctx := requireKafka(t)
-	b, err := Start(ctx, Options{Dir: t.TempDir(), Properties: map[string]string{"message.max.bytes": "2000000"}})
+	var log strings.Builder
+	b, err := Start(ctx, Options{
+		Dir:        filepath.Join(t.TempDir(), "größe 1"), // neither blanks nor letters of any kind may matter
+		Properties: map[string]string{"message.max.bytes": "2000000"},
+		Log:        &log,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +108,9 @@ func TestRecordSurvivesKillAndRestart(t *testing.T) {
 	if err := b.Stop(); err != nil {
 		t.Fatal(err)
 	}
+	if file, err := os.ReadFile(b.file("kafka.log")); err != nil || string(file) != log.String() {
+		t.Errorf("kafka.log is %q, %v; Options.Log got %q, want the same", file, err, log.String())
+	}
 	if !isFree(b.place.port) {
 		t.Errorf("port %d is taken after Stop", b.place.port)
 	}
@@ -109,16 +119,23 @@ func TestRecordSurvivesKillAndRestart(t *testing.T) {
 	}
 }
 
-// A port that answers may belong to somebody else: here to a listener that was there first. Start has to notice
-// that its own broker did not get it, and take another.
-func TestStartLeavesAPortToWhoHasIt(t *testing.T) {
+// A port that answers may be another broker's. Start has to notice that its own broker did not get it, although a
+// Kafka answers there, and take another.
+func TestStartLeavesAPortToTheBrokerThatHasIt(t *testing.T) {
 	ctx := requireKafka(t)
-	foreign, err := net.Listen("tcp", "127.0.0.1:0")
+	foreign, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = foreign.Close() })
-	taken := foreign.Addr().(*net.TCPAddr).Port
+	t.Cleanup(foreign.Close)
+	_, text, err := net.SplitHostPort(foreign.ListenAddrs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
 	picks := 0
 	b, err := start(ctx, Options{Dir: t.TempDir()}, func() (int, error) {
 		if picks++; picks == 1 {
@@ -130,11 +147,28 @@ func TestStartLeavesAPortToWhoHasIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Kill()
-	if b.Addr() == foreign.Addr().String() {
-		t.Errorf("the broker says that it owns %s, which another listener has", b.Addr())
+	if b.place.port == taken {
+		t.Errorf("the broker says that it owns port %d, which another broker has", taken)
 	}
 	if picks != 4 {
 		t.Errorf("ports picked %d times, want 4: two for each of two starts", picks)
+	}
+}
+
+func TestWhatKafkaRefusesIsInTheError(t *testing.T) {
+	ctx := requireKafka(t)
+	for property, value := range map[string]string{
+		"num.io.threads":        "many",                    // refused when the storage is formatted
+		"authorizer.class.name": "org.example.NoSuchClass", // refused when the broker starts
+	} {
+		b, err := Start(ctx, Options{Dir: t.TempDir(), Properties: map[string]string{property: value}})
+		if err == nil {
+			b.Kill()
+			t.Fatalf("%s=%s was accepted", property, value)
+		}
+		if !strings.Contains(err.Error(), value) {
+			t.Errorf("%s=%s: the error does not name the value: %v", property, value, err)
+		}
 	}
 }
 
