@@ -56,23 +56,23 @@ func TestTargetIsTheCheapestOfAllEvenOnes(t *testing.T) {
 // price counts the handovers that are needed to get from now to there, and sums up what has to be read.
 func price(p *plan, at []int) (handovers int, reading int64) {
 	for t, m := range at {
-		caughtUp := make(map[int]bool)
+		ready := make(map[int]bool)
 		for _, c := range p.copies[t] {
-			if p.caughtUp(c) {
-				caughtUp[c.member] = true
+			if c.ready {
+				ready[c.member] = true
 			}
 		}
 		owner := p.owner[t]
-		now := owner >= 0 && (len(caughtUp) == 0 || caughtUp[owner]) // the owner may go on
+		now := owner >= 0 && (len(ready) == 0 || ready[owner]) // the owner may go on
 		switch {
 		case now && owner == m:
 			continue
-		case now, len(caughtUp) > 0 && !caughtUp[m]: // from the owner, or from whoever has it meanwhile
+		case now, len(ready) > 0 && !ready[m]: // from the owner, or from whoever has it meanwhile
 			handovers++
 		}
 		kind := int64(costNothing)
 		if !p.tasks[t].Stateful {
-			kind = costCaughtUp
+			kind = costReady
 			if owner >= 0 {
 				kind = 0 // no place is better than another
 			} else if p.was[t] == m {

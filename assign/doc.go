@@ -11,15 +11,16 @@
 //     (KIP-429). Of two claims to hold a task the one under the higher generation counts; of two under the same
 //     generation none (KIP-792), and the task is withheld until both have given it up.
 //  2. No node has two replicas of a task; of two members with one node id only the newer incarnation gets any.
-//  3. A stateful task's active goes only to a caught-up replica (lag within AcceptableLag) while there is one. If it
-//     belongs elsewhere for balance, a caught-up member has it meanwhile, the one that owns it if that is one, and the
-//     other place reads up as a warm-up (KIP-441), at most MaxWarmups of them in the group at once.
+//  3. A stateful task's active goes only to a ready replica while there is one: one that has caught up (lag within
+//     AcceptableLag) or, while none has, one that is within AcceptableLag of the best. If it belongs elsewhere for
+//     balance, a ready member has it meanwhile, the one that owns it if that is ready, and the other place reads up as a
+//     warm-up (KIP-441), at most MaxWarmups of them in the group at once.
 //  4. When all has caught up, each member has its share by capacity, rounded down or up, of all actives, of the stateful
 //     and the stateless ones, and of each sub-topology. With equal capacities counts differ by one at most.
 //  5. The fewest actives that such a balance allows move; of the ways to do that it takes one with the least to read up.
 //  6. Each stateful task has min(Standbys, nodes-1) standbys, in racks that have the fewest of its replicas. They stay
-//     where they are unless a better rack is free or their member has more than its share; and even then a copy that has
-//     caught up stays until its replacement has, which is a warm-up till then (after those of 3).
+//     where they are unless a better rack is free or their member has more than its share; and even then a ready copy
+//     stays until its replacement is, which is a warm-up till then (after those of 3).
 //  7. The same input, in any order, gives the same output.
 //
 // While a task is withheld, the member that is to have it next is among its standbys, beside the usual number, and the

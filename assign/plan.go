@@ -3,6 +3,7 @@ package assign
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/iqgate/iqgate/metadata"
@@ -35,13 +36,12 @@ type plan struct {
 	stateful int // how many tasks are
 
 	// What was, by task.
-	owner       []int  // who holds the active and need not give it up for another's claim
-	tied        []bool // several hold it under one generation: all have to give it up
-	was         []int  // whose active it was in the previous map
-	copies      [][]replica
-	anyCaughtUp []bool
-	ahead       []int // whose copy has the smallest known lag, the first of equals
-	scratch     []memberCost
+	owner    []int  // who holds the active and need not give it up for another's claim
+	tied     []bool // several hold it under one generation: all have to give it up
+	was      []int  // whose active it was in the previous map
+	copies   [][]replica
+	anyReady []bool // whether any of copies is
+	scratch  []memberCost
 
 	// What will be, by task.
 	next     []int // the active, or once its owner has given it up
@@ -55,12 +55,14 @@ type plan struct {
 
 // replica is what a member has of a task.
 type replica struct {
-	member int
-	state  bool  // the member reports some state
-	lag    int64 // if so; metadata.LagUnknown if it does not know
-	given  bool  // standby or warm-up in the previous map
-	stood  bool  // standby in the previous map
-	warmed bool  // warm-up in the previous map
+	member  int
+	state   bool  // the member reports some state
+	lag     int64 // if so; metadata.LagUnknown if it does not know
+	given   bool  // standby or warm-up in the previous map
+	stood   bool  // standby in the previous map
+	warmed  bool  // warm-up in the previous map
+	awaited bool  // awaited in the previous map
+	ready   bool  // as good as any there is, see weighCopies
 }
 
 func newPlan(members []Member, tasks []Task, o Options) (*plan, error) {
@@ -90,9 +92,9 @@ func newPlan(members []Member, tasks []Task, o Options) (*plan, error) {
 		p.index[t.ID] = i
 	}
 	n := len(p.tasks)
-	p.owner, p.was, p.ahead = filled(n, -1), filled(n, -1), filled(n, -1)
+	p.owner, p.was = filled(n, -1), filled(n, -1)
 	p.next, p.wanted = filled(n, -1), filled(n, -1)
-	p.tied, p.withheld, p.anyCaughtUp = make([]bool, n), make([]bool, n), make([]bool, n)
+	p.tied, p.withheld, p.anyReady = make([]bool, n), make([]bool, n), make([]bool, n)
 	p.copies = make([][]replica, n)
 	p.standbys, p.warmups, p.awaited = make([][]int, n), make([][]int, n), make([][]int, n)
 	return p, nil
@@ -206,6 +208,11 @@ func (p *plan) lookBack(previous *Map) {
 				r.given, r.warmed = true, true
 			}
 		}
+		for _, id := range h.Awaited {
+			if r := p.copyAt(id, m); r != nil {
+				r.awaited = true
+			}
+		}
 	}
 }
 
@@ -226,29 +233,38 @@ func (p *plan) find(t, m int) (int, bool) {
 	return slices.BinarySearchFunc(p.copies[t], m, func(c replica, m int) int { return c.member - m })
 }
 
-// weighCopies finds out which copies are the best of their tasks.
+// weighCopies finds out which copies of each task are ready to be its active: those that have caught up. While none has,
+// those that are not much farther behind than the best; while no lag is known, all that have some state.
 func (p *plan) weighCopies() {
 	for t, copies := range p.copies {
 		best := int64(-1)
 		for _, c := range copies {
 			if c.state && c.lag >= 0 && (best < 0 || c.lag < best) {
-				best, p.ahead[t] = c.lag, c.member
+				best = c.lag
 			}
 		}
-		p.anyCaughtUp[t] = best >= 0 && best <= p.options.AcceptableLag
+		limit := p.options.AcceptableLag
+		if best > limit {
+			limit = best + min(limit, math.MaxInt64-best)
+		}
+		for i := range copies {
+			c := &copies[i]
+			c.ready = c.state && (best < 0 || c.lag >= 0 && c.lag <= limit)
+			p.anyReady[t] = p.anyReady[t] || c.ready
+		}
 	}
 }
 
-// mayRun says whether member m may have the active of task t now: it has caught up, or nobody has.
+// mayRun says whether member m may have the active of task t now: its copy is ready, or nobody's is.
 func (p *plan) mayRun(t, m int) bool {
-	if !p.tasks[t].Stateful || !p.anyCaughtUp[t] {
+	if !p.anyReady[t] {
 		return true
 	}
 	i, ok := p.find(t, m)
-	return ok && p.caughtUp(p.copies[t][i])
+	return ok && p.copies[t][i].ready
 }
 
-// placeActives gives each task to its target or, while that has not caught up and another has, to one that has.
+// placeActives gives each task to its target or, while that is not ready and another is, to one that is.
 func (p *plan) placeActives(target []int) {
 	load := make([]int, len(p.members))
 	var waiting []int
@@ -269,7 +285,7 @@ func (p *plan) placeActives(target []int) {
 	for _, t := range waiting {
 		best := -1
 		for _, c := range p.copies[t] {
-			if p.caughtUp(c) && (best < 0 || p.busier(load, best, c.member)) {
+			if c.ready && (best < 0 || p.busier(load, best, c.member)) {
 				best = c.member
 			}
 		}

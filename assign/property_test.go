@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -103,8 +104,11 @@ func randomMap(r *rand.Rand, tasks []Task) *Map {
 		if t.Stateful {
 			h = &m.Hosts[p[1]]
 			h.Standby = append(h.Standby, t.ID)
+			if r.IntN(2) == 0 {
+				h.Awaited = append(h.Awaited, t.ID)
+			}
 			h = &m.Hosts[p[2]]
-			h.Warmup = append(h.Warmup, t.ID)
+			h.Warmup, h.Awaited = append(h.Warmup, t.ID), append(h.Awaited, t.ID)
 		}
 	}
 	return m
@@ -132,17 +136,16 @@ func settledGroup(r *rand.Rand) cluster {
 
 // facts is what a test needs to know of a cluster, worked out the slow way.
 type facts struct {
-	newest   []Member                            // one a node
-	owner    map[metadata.TaskID]string          // member id, of the claim that counts
-	claimed  map[metadata.TaskID]bool            // by anybody who counts
-	caughtUp map[metadata.TaskID]map[string]bool // member ids
-	lag      func(id string, t metadata.TaskID) (int64, bool)
+	newest  []Member                            // one a node
+	owner   map[metadata.TaskID]string          // member id, of the claim that counts
+	claimed map[metadata.TaskID]bool            // by anybody who counts
+	ready   map[metadata.TaskID]map[string]bool // member ids
 }
 
 func (c cluster) facts() facts {
 	f := facts{
 		owner: make(map[metadata.TaskID]string), claimed: make(map[metadata.TaskID]bool),
-		caughtUp: make(map[metadata.TaskID]map[string]bool),
+		ready: make(map[metadata.TaskID]map[string]bool),
 	}
 	newer := func(a, b Member) bool { // whether a goes before b as its node's process
 		if a.Incarnation != b.Incarnation {
@@ -160,15 +163,15 @@ func (c cluster) facts() facts {
 	}
 	for _, t := range c.tasks {
 		highest := metadata.Generation(-1)
-		f.caughtUp[t.ID] = make(map[string]bool)
 		for _, m := range f.newest {
 			if slices.Contains(m.Owned, t.ID) {
 				f.claimed[t.ID] = true
 				highest = max(highest, m.OwnedGeneration)
 			}
-			if lag, ok := m.Lags[t.ID]; ok && t.Stateful && lag >= 0 && lag <= c.options.AcceptableLag {
-				f.caughtUp[t.ID][m.ID] = true
-			}
+		}
+		f.ready[t.ID] = make(map[string]bool)
+		if t.Stateful {
+			f.ready[t.ID] = readyCopies(f.newest, t.ID, cmp.Or(c.options.AcceptableLag, DefaultAcceptableLag))
 		}
 		for _, m := range f.newest {
 			if slices.Contains(m.Owned, t.ID) && m.OwnedGeneration == highest {
@@ -181,6 +184,36 @@ func (c cluster) facts() facts {
 		}
 	}
 	return f
+}
+
+// readyCopies are the members that may have the task's active while they live.
+func readyCopies(members []Member, t metadata.TaskID, acceptable int64) map[string]bool {
+	within := func(limit int64) map[string]bool {
+		ids := make(map[string]bool)
+		for _, m := range members {
+			if lag, ok := m.Lags[t]; ok && lag >= 0 && lag <= limit {
+				ids[m.ID] = true
+			}
+		}
+		return ids
+	}
+	if ids := within(acceptable); len(ids) > 0 {
+		return ids
+	}
+	all := make(map[string]bool)
+	best := int64(-1)
+	for _, m := range members {
+		if lag, ok := m.Lags[t]; ok {
+			all[m.ID] = true
+			if lag >= 0 && (best < 0 || lag < best) {
+				best = lag
+			}
+		}
+	}
+	if best < 0 {
+		return all
+	}
+	return within(best + acceptable)
 }
 
 // broken names the first promise that a plan does not keep, or nothing.
@@ -234,11 +267,7 @@ func (c cluster) broken(a Assignment) string {
 		}
 		warmups += len(g.Warmup)
 	}
-	limit := c.options.MaxWarmups
-	if limit == 0 {
-		limit = DefaultMaxWarmups
-	}
-	if warmups > limit {
+	if warmups > cmp.Or(c.options.MaxWarmups, DefaultMaxWarmups) {
 		return fmt.Sprintf("%d warm-ups", warmups)
 	}
 	for _, t := range c.tasks {
@@ -262,17 +291,17 @@ func (c cluster) broken(a Assignment) string {
 			return fmt.Sprintf("%v goes to %v under the feet of %q", t.ID, r.active, f.owner[t.ID])
 		case len(slices.Compact(replicas)) != len(r.active)+len(r.standby)+len(r.warmup):
 			return fmt.Sprintf("%v has two replicas on a node: %v", t.ID, replicas)
-		case !withheld && len(f.caughtUp[t.ID]) > 0 && !f.caughtUp[t.ID][r.active[0]]:
-			return fmt.Sprintf("%v goes to %v, which has not caught up", t.ID, r.active)
+		case !withheld && len(f.ready[t.ID]) > 0 && !f.ready[t.ID][r.active[0]]:
+			return fmt.Sprintf("%v goes to %v, which is not ready", t.ID, r.active)
 		case len(r.standby) != standbys:
 			return fmt.Sprintf("%v has standbys %v, not %d", t.ID, r.standby, standbys)
 		case !t.Stateful && len(r.warmup) > 0:
 			return fmt.Sprintf("%v is stateless and warms up", t.ID)
 		}
 		for _, s := range r.standby {
-			for m := range f.caughtUp[t.ID] {
-				if !f.caughtUp[t.ID][s] && !slices.Contains(replicas, m) {
-					return fmt.Sprintf("%v gives up the copy of %s, which has caught up, for that of %s", t.ID, m, s)
+			for m := range f.ready[t.ID] {
+				if !f.ready[t.ID][s] && !slices.Contains(replicas, m) {
+					return fmt.Sprintf("%v gives up the copy of %s, which is ready, for that of %s", t.ID, m, s)
 				}
 			}
 		}

@@ -7,12 +7,12 @@ import (
 
 // placeStandbys chooses each stateful task's standbys, beginning with what is there:
 //
-//  1. what follows the task now, or has caught up, stays;
+//  1. what follows the task now, or is ready, stays;
 //  2. what is missing goes to the best place;
 //  3. a standby goes to another rack if that has fewer of the task's replicas;
 //  4. a standby of a member that has more than its share goes to one that has less, if the racks stay as good;
-//  5. but a new place that still has to read up replaces no copy that has caught up: that one stays, and the new place
-//     becomes a wish for a warm-up.
+//  5. but a new place that still has to read up replaces no copy that is ready: that one stays, and the new place becomes
+//     a wish for a warm-up.
 //
 // Every step of 3 lessens the pairs of replicas in one rack and every step of 4 the standbys beyond the shares, so both
 // end, and where neither finds anything to do a plan changes nothing.
@@ -203,8 +203,8 @@ func (s *standbyPlacer) relieve(t, atLeast int) {
 
 // How good a place is for a standby of a task by what it has of it.
 const (
-	classStandby = iota // is its standby and has caught up
-	classReady          // has caught up
+	classStandby = iota // is its standby and ready
+	classReady          // is ready
 	classGiven          // is its standby or warm-up
 	classWanted         // will have the active, so has to read up anyway
 	classState          // has some state
@@ -215,9 +215,9 @@ func (p *plan) class(t, m int) int {
 	class := classNothing
 	if i, ok := p.find(t, m); ok {
 		switch c := p.copies[t][i]; {
-		case p.caughtUp(c) && c.stood:
+		case c.ready && c.stood:
 			return classStandby
-		case p.caughtUp(c):
+		case c.ready:
 			return classReady
 		case c.given:
 			return classGiven
@@ -231,7 +231,7 @@ func (p *plan) class(t, m int) int {
 	return class
 }
 
-// protect puts copies that have caught up in the place of standbys that have not.
+// protect puts ready copies in the place of standbys that are not.
 func (s *standbyPlacer) protect(t int) {
 	for i, m := range s.standbys[t] {
 		if s.class(t, m) <= classReady {
@@ -239,7 +239,7 @@ func (s *standbyPlacer) protect(t int) {
 		}
 		best := -1
 		for _, c := range s.copies[t] {
-			if s.caughtUp(c) && s.free(t, c.member) && (best < 0 || s.class(t, c.member) < s.class(t, best)) {
+			if c.ready && s.free(t, c.member) && (best < 0 || s.class(t, c.member) < s.class(t, best)) {
 				best = c.member
 			}
 		}

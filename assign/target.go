@@ -8,12 +8,14 @@ import (
 // What it costs to have a task's active at a member, in the order of importance: spread beats moves, a move beats all
 // that a new place has to read up. Each kind outweighs all of the lesser kinds together (see target).
 const (
-	costStay     = 0 // it is there already, or was until its process restarted
-	costCaughtUp = 1 // could go on there at once
-	costReplica  = 2 // a standby or warm-up is there and reading up
-	costState    = 3 // some state is there
-	costNothing  = 4 // all of the changelog has to be read
-	costKinds    = 5
+	costStay    = iota // it is there already, or was until its process restarted
+	costDone           // was awaited there, and is ready
+	costReady          // could go on there at once
+	costAwaited        // is awaited there: the plan of the round before goes on
+	costReplica        // a standby or warm-up is there and reading up
+	costState          // some state is there
+	costNothing        // all of the changelog has to be read
+	costKinds          // how many there are
 )
 
 // target finds for each task the member where its active belongs when everything has caught up: the spread first, then
@@ -179,22 +181,22 @@ func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
 		case owner >= 0:
 			return []memberCost{{owner, costStay}}, move
 		case p.was[t] >= 0:
-			return []memberCost{{p.was[t], costStay}}, costCaughtUp
+			return []memberCost{{p.was[t], costStay}}, costReady
 		default:
-			return nil, costCaughtUp
+			return nil, costReady
 		}
 	}
 	later := move // what it costs to go where it cannot go now: a handover from whoever has it meanwhile
 	if owner < 0 || !p.mayRun(t, owner) {
 		owner, move = -1, 0
-		if !p.anyCaughtUp[t] {
+		if !p.anyReady[t] {
 			later = 0
 		}
 	}
 	costs := p.scratch[:0]
 	for _, c := range p.copies[t] {
 		cost := later
-		if p.caughtUp(c) {
+		if c.ready {
 			cost = move
 		}
 		costs = append(costs, memberCost{c.member, cost + p.copyCost(t, c)})
@@ -213,12 +215,14 @@ func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
 // copyCost is what it costs, besides the move, to make copy c of task t the active.
 func (p *plan) copyCost(t int, c replica) int64 {
 	switch {
-	case p.caughtUp(c) && p.was[t] == c.member:
+	case c.ready && p.was[t] == c.member:
 		return costStay
-	case p.caughtUp(c):
-		return costCaughtUp
-	case p.ahead[t] == c.member && !p.anyCaughtUp[t]:
-		return costStay
+	case c.ready && c.awaited:
+		return costDone
+	case c.ready:
+		return costReady
+	case c.awaited:
+		return costAwaited
 	case c.given:
 		return costReplica
 	case c.state:
@@ -226,9 +230,4 @@ func (p *plan) copyCost(t int, c replica) int64 {
 	default:
 		return costNothing
 	}
-}
-
-// caughtUp says whether a copy's lag is known and acceptable.
-func (p *plan) caughtUp(c replica) bool {
-	return c.state && c.lag >= 0 && c.lag <= p.options.AcceptableLag
 }
