@@ -30,7 +30,9 @@ var allowed = map[string][]string{
 	"client":      {"iqerr", "proto/iq/v1"},
 	"dashboard":   {"metadata"},
 
-	"store/storetest": {"metadata", "store"},
+	// Helpers for tests; no package of the product may import them.
+	"store/storetest":       {"metadata", "store"},
+	"topology/topologytest": {"partitioner", "topology"},
 }
 
 // confined maps an external import prefix to the only packages that may use it.
