@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -193,9 +194,7 @@ func (p Position) Covers(want Position) bool {
 // Merge returns the position that covers both p and o.
 func (p Position) Merge(o Position) Position {
 	m := make(Position, max(len(p), len(o)))
-	for tp, offset := range p {
-		m[tp] = offset
-	}
+	maps.Copy(m, p)
 	for tp, offset := range o {
 		m[tp] = max(m[tp], offset)
 	}

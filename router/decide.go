@@ -1,0 +1,272 @@
+package router
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// Query is what Decide needs to know of a read.
+type Query struct {
+	metadata.Partition
+	Policy Policy
+	// SampleMaxAge is how old a sample of the end may be for an offset lag to be judged by it. Default 5s.
+	SampleMaxAge time.Duration
+	// Outstanding is the number of the router's own queries that a node has not answered yet, for PreferLeastLoaded:
+	// what nodes tell is one heartbeat old. nil counts none.
+	Outstanding func(metadata.NodeID) int32
+}
+
+// Verdict is why a replica may or may not answer.
+type Verdict int8
+
+// The verdicts. All but VerdictEligible are refusals.
+const (
+	// VerdictEligible may answer.
+	VerdictEligible Verdict = iota
+	// VerdictDead is on a node that has been silent for its timeout.
+	VerdictDead
+	// VerdictRefused is on a node whose address refused a connection since its last report.
+	VerdictRefused
+	// VerdictSilent is on a suspect node while another replica may answer.
+	VerdictSilent
+	// VerdictNotActive is not the active, which the policy asks for.
+	VerdictNotActive
+	// VerdictNotRunning is the active and not RUNNING.
+	VerdictNotRunning
+	// VerdictNoLease is the active without a valid lease.
+	VerdictNoLease
+	// VerdictNoSample has not learned the changelog's end yet, so no offset lag is known.
+	VerdictNoSample
+	// VerdictOldSample learned the changelog's end too long ago to judge an offset lag by it.
+	VerdictOldSample
+	// VerdictOffsets is too many offsets behind.
+	VerdictOffsets
+	// VerdictTimeUnknown was never caught up with any sample, so no time lag is known.
+	VerdictTimeUnknown
+	// VerdictTime is too long behind.
+	VerdictTime
+	// VerdictPosition has not reached the position asked for.
+	VerdictPosition
+)
+
+// Candidate is one replica as Decide judged it.
+type Candidate struct {
+	metadata.ReplicaStatus
+	Verdict Verdict
+	// Rank is the place in the order of asking, from 1; 0 when not eligible.
+	Rank int
+}
+
+// Decision is the judgement on every replica of a partition: those who may answer first, in the order of asking.
+type Decision struct {
+	Query Query
+	// At is the moment of the decision.
+	At         time.Time
+	Candidates []Candidate
+	// Eligible is how many of the candidates may answer.
+	Eligible int
+}
+
+// retryAfter is when asking again for an active makes sense: a takeover is over in about that time.
+const retryAfter = 200 * time.Millisecond
+
+// Decide orders the replicas to ask for q, best first, or says why none may answer. Same view, query and now always give
+// the same decision.
+//
+// Who may answer, by policy:
+//
+//   - strong, active: the RUNNING active whose node told of a valid lease. A suspect one is still asked, for want of
+//     another; one whose address refuses connections is not.
+//   - bounded, any: every replica within the bounds that are given. A suspect one only while no other may answer.
+//   - a bound on offsets is judged against the largest end that any node has told of, and only while the replica's own
+//     sample of the end is younger than SampleMaxAge: an old end makes every lag look small (S14).
+//   - a bound on time is judged against the time lag told plus the age of the report.
+//   - at_least: the input position told must cover it. A serving active passes: it has moved on since it told, and says
+//     itself what it has reached.
+//
+// The error is an *iqerr.StoreUnknownError, *iqerr.NotReadyError, *iqerr.InvalidError, *iqerr.NoReplicaError,
+// *iqerr.NoActiveError, *iqerr.StaleError or *iqerr.PositionError; the last four name every replica, its
+// numbers and the reason. The Decision is whole in either case.
+func Decide(v *metadata.View, q Query, now time.Time) (Decision, error) {
+	d := Decision{Query: q, At: now}
+	p, err := v.Partition(q.Partition)
+	if err != nil {
+		return d, lookupError(err)
+	}
+	d.Candidates = make([]Candidate, 0, p.Len())
+	spare := 0 // eligible replicas on nodes that are not suspect
+	for i := range p.Len() {
+		h := p.At(i)
+		c := Candidate{ReplicaStatus: metadata.ReplicaStatus{Hosted: h, Lag: p.LagAt(h, now)}}
+		c.Verdict = judge(&c, &q)
+		if c.Verdict == VerdictEligible && !h.Node.Suspect {
+			spare++
+		}
+		d.Candidates = append(d.Candidates, c)
+	}
+	for i := range d.Candidates {
+		c := &d.Candidates[i]
+		if c.Verdict == VerdictEligible && c.Node.Suspect && spare > 0 {
+			c.Verdict = VerdictSilent
+		}
+	}
+	d.rank()
+	if d.Eligible == 0 {
+		return d, d.refuse()
+	}
+	return d, nil
+}
+
+// judge gives the verdict on one replica, whatever the others are.
+func judge(c *Candidate, q *Query) Verdict {
+	serves := c.Serves()
+	switch {
+	case !c.Node.Alive:
+		return VerdictDead
+	case c.Node.Refused:
+		return VerdictRefused
+	case q.Policy.Mode.activeOnly() && !c.Active:
+		return VerdictNotActive
+	case q.Policy.Mode.activeOnly() && c.State != metadata.StateRunning:
+		return VerdictNotRunning
+	case q.Policy.Mode.activeOnly() && !c.LeaseValid:
+		return VerdictNoLease
+	}
+	if bound := q.Policy.MaxOffsetLag; bound != NoBound {
+		switch {
+		case c.Lag.Offsets == metadata.LagUnknown:
+			return VerdictNoSample
+		case c.Lag.SampleAge > q.sampleMaxAge() && !serves:
+			return VerdictOldSample
+		case c.Lag.Offsets > bound:
+			return VerdictOffsets
+		}
+	}
+	if bound := q.Policy.MaxStaleness; bound != NoBound {
+		switch {
+		case c.Lag.Time == metadata.LagUnknown:
+			return VerdictTimeUnknown
+		case c.Lag.Time > bound:
+			return VerdictTime
+		}
+	}
+	if !serves && !c.Input.Covers(q.Policy.AtLeast) {
+		return VerdictPosition
+	}
+	return VerdictEligible
+}
+
+func (q *Query) sampleMaxAge() time.Duration {
+	if q.SampleMaxAge > 0 {
+		return q.SampleMaxAge
+	}
+	return DefaultSampleMaxAge
+}
+
+// DefaultSampleMaxAge is how old a sample of the end may be for an offset lag to be judged by it.
+const DefaultSampleMaxAge = 5 * time.Second
+
+// rank puts the eligible first, in the order of asking. The candidates come in the view's order, the serving active
+// before the others and those by freshness, and the sort is stable: so that is the order among equals.
+func (d *Decision) rank() {
+	slices.SortStableFunc(d.Candidates, func(a, b Candidate) int {
+		if c := cmp.Compare(min(a.Verdict, 1), min(b.Verdict, 1)); c != 0 {
+			return c
+		}
+		if a.Verdict != VerdictEligible {
+			return 0
+		}
+		return d.Query.prefer(&a, &b)
+	})
+	for i := range d.Candidates {
+		if d.Candidates[i].Verdict == VerdictEligible {
+			d.Eligible++
+			d.Candidates[i].Rank = d.Eligible
+		}
+	}
+}
+
+// prefer orders two eligible replicas; 0 leaves them as the view has them.
+func (q *Query) prefer(a, b *Candidate) int {
+	switch q.Policy.Prefer {
+	case PreferLeastLoaded:
+		return cmp.Compare(q.load(a), q.load(b))
+	case PreferNearest:
+		if near := func(c *Candidate) bool { return c.Node.Rack == q.Policy.Rack }; near(a) != near(b) {
+			if near(a) {
+				return -1
+			}
+			return 1
+		}
+	case PreferActive:
+	}
+	return 0
+}
+
+// load is the number of queries that a replica's node has in hand: its own count, or this router's where that is more.
+func (q *Query) load(c *Candidate) int32 {
+	if q.Outstanding == nil {
+		return c.Node.InFlight
+	}
+	return max(c.Node.InFlight, q.Outstanding(c.Node.ID))
+}
+
+// refuse says why nobody may answer. The nearest miss gives the reason: a replica that lives and was refused for the
+// policy's sake is more to the point than one that is gone.
+func (d *Decision) refuse() error {
+	r := iqerr.Refusals{Store: d.Query.Store, Partition: d.Query.Partition.Partition, Candidates: candidatesToProto(d)}
+	var live, position bool
+	for i := range d.Candidates {
+		verdict := d.Candidates[i].Verdict
+		live = live || (verdict != VerdictDead && verdict != VerdictRefused)
+		position = position || verdict == VerdictPosition
+	}
+	policy := d.Query.Policy // a copy: a pointer into d would move every decision to the heap
+	switch {
+	case position:
+		return &iqerr.PositionError{Refusals: r, AtLeast: positionToProto(policy.AtLeast)}
+	case !live && (!policy.Mode.activeOnly() || !d.anyAlive()):
+		return &iqerr.NoReplicaError{Refusals: r}
+	case policy.Mode.activeOnly() && !d.overBound():
+		return &iqerr.NoActiveError{Refusals: r, RetryAfter: retryAfter}
+	}
+	stale := &iqerr.StaleError{Refusals: r}
+	if policy.MaxStaleness != NoBound {
+		stale.MaxStaleness = &policy.MaxStaleness
+	}
+	if policy.MaxOffsetLag != NoBound {
+		stale.MaxOffsetLag = &policy.MaxOffsetLag
+	}
+	return stale
+}
+
+func (d *Decision) anyAlive() bool {
+	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Node.Alive })
+}
+
+// overBound says whether a replica was refused for a bound and not for what it is.
+func (d *Decision) overBound() bool {
+	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool {
+		return c.Verdict >= VerdictNoSample && c.Verdict <= VerdictTime
+	})
+}
+
+// lookupError says in iqerr's words why the view has no such partition.
+func lookupError(err error) error {
+	if e, ok := errors.AsType[*metadata.UnknownStoreError](err); ok {
+		return &iqerr.StoreUnknownError{Store: e.Store, Known: e.Known}
+	}
+	if e, ok := errors.AsType[*metadata.NoPartitionError](err); ok {
+		return iqerr.Invalid("partition", e.Partition.Partition, strings.TrimSpace(e.Error()))
+	}
+	if e, ok := errors.AsType[*metadata.UnassignedError](err); ok {
+		return &iqerr.NotReadyError{Waiting: "an assignment: " + e.Error(), RetryAfter: retryAfter}
+	}
+	return &iqerr.NotReadyError{Waiting: "the first heartbeat of a node", RetryAfter: retryAfter}
+}

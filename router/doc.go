@@ -1,0 +1,35 @@
+// Package router is the front of an application: it knows from its nodes' heartbeats who holds what and how far behind,
+// and sends each read to the best replica within the staleness that the caller asked for.
+//
+// # The way of a read
+//
+//  1. query.go checks the request, completes its policy and asks the store's partitioner for the key's partitions.
+//  2. decide.go judges every replica of each partition by the view: Decide is a pure function of (view, query, now) that
+//     orders those who may answer, or says for each why not.
+//  3. dispatch.go asks them in order, each at most once, within the caller's deadline and the retry budget. A read is
+//     idempotent, so a broken connection, a hanging node and a node that refuses all lead to the next replica.
+//  4. The node is the authority: it judges the policy again with what it knows at the moment of the read. The view is a
+//     hint, older than the truth by one heartbeat.
+//  5. With wait, a read that nobody may answer is held until the view changes, see wait.go.
+//
+// # The way of a heartbeat
+//
+// heartbeats.go takes the nodes' streams, board.go folds each report into the next metadata.View and swaps it
+// (one writer at a time, readers without a lock). watch.go notices silence and broken streams, makes the node suspect
+// and tells the others, one of which removes it from the group.
+//
+// # Bounds
+//
+// Tries per read: one per replica. Retries: retryPercent of the reads plus retryBurst. Reads held by wait: MaxWaiters.
+// Hedges: hedgePercent of the reads. Messages: MaxMessageBytes. Stopping: StopTimeout. Each is named where it is defined.
+//
+// # Keepalive
+//
+// The router pings an idle connection to a node every PingEvery (10s) and gives it PingTimeout (5s); a node must permit
+// that: its server's enforcement policy needs MinTime below 10s (5s is right) and PermitWithoutStream. The router's own
+// server permits its clients and nodes the same (permitPingEvery).
+//
+// # What it leaves to others
+//
+// Lag is measured by the nodes. Codes of errors are iqerr's. The package imports neither node nor client.
+package router
