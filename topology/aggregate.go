@@ -179,7 +179,7 @@ func average(t NumberType, old, operand []byte) ([]byte, error) {
 }
 
 func toInt64(b []byte) int64 {
-	return int64(binary.BigEndian.Uint64(b)) //nolint:gosec // the bits are the number's
+	return int64(binary.BigEndian.Uint64(b))
 }
 
 func toDouble(b []byte) float64 { return math.Float64frombits(binary.BigEndian.Uint64(b)) }

@@ -67,7 +67,7 @@ func newGraph(application string, b *Builder) *graph {
 	}
 	for i, n := range g.nodes {
 		for _, parent := range n.parents {
-			if p, ok := g.byName[parent]; ok {
+			if p, ok := g.byName[parent]; ok && g.nodes[p].kind != sinkNode {
 				g.children[p] = append(g.children[p], i)
 			}
 		}

@@ -85,8 +85,8 @@ type OutputConfig struct {
 	Partitioner string
 }
 
-// TableConfig is a store with the last value of each key, in the order of the topic. A null value deletes the key, if the
-// key is the record's own; with a key taken from a field such records are skipped.
+// TableConfig is a store with the last value of each key, in the order of the topic. Null deletes the key: a null value, or
+// a null field if the table keeps a field. Where the key is a field, a record with a null value has no key and is skipped.
 type TableConfig struct {
 	// Store is the store's name. Required.
 	Store string

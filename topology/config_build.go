@@ -57,14 +57,14 @@ type part struct {
 	operand    operand
 	field      string
 	number     NumberType
-	deletes    bool
+	table      bool
 	valueSerde string
 	keep       func() Processor // the second half
 	output     OutputConfig
 }
 
 func addTable(b *Builder, r *partitioner.Registry, s *SourceConfig, t *TableConfig) {
-	p := part{store: t.Store, source: s, key: t.Key, deletes: t.Key.Field == "", output: t.Output}
+	p := part{store: t.Store, source: s, key: t.Key, table: true, output: t.Output}
 	p.operand, p.valueSerde = valueOperand(s, t.Value)
 	p.field = t.Value
 	name := t.Store
@@ -142,7 +142,7 @@ func lookup(r *partitioner.Registry, name string) partitioner.Partitioner {
 
 // selector makes the first half for a task.
 func (p *part) selector() Processor {
-	s := &selector{key: -1, operand: p.operand, number: p.number, deletes: p.deletes}
+	s := &selector{key: -1, operand: p.operand, number: p.number, table: p.table}
 	s.row = newRow(p.source)
 	if p.key.Field != "" {
 		s.key = s.row.want(p.key.Field)

@@ -16,9 +16,9 @@ type Counts func(topic string) (partitions int32, exists bool)
 // topics.
 //
 // A repartition topic has as many partitions as its options say; without, as many as it has if it exists, else as many as
-// the source topics that are read together with it, else as many as the largest source topic upstream. Topics that are
-// read by one sub-topology must have equal counts (co-partitioning); where they have not, or a source topic does not
-// exist, the error says so for each.
+// the topics that are read together with it, else as many as the sub-topology that writes it has tasks (the most of them,
+// if several such topics are read together). Topics that are read by one sub-topology must have equal counts
+// (co-partitioning); where they have not, or a source topic does not exist, the error says so for each.
 func (t *Topology) InternalTopics(counts Counts) ([]InternalTopic, error) {
 	tasks, err := t.tasks(counts)
 	if err != nil {
@@ -97,10 +97,8 @@ func (t *Topology) tasks(counts Counts) ([]int32, error) {
 				continue
 			}
 			for topic := range s.pinned {
-				for _, producer := range t.producers[topic] {
-					if n[producer] > n[i] {
-						n[i], changed = n[producer], true
-					}
+				if upstream := n[t.producers[topic]]; upstream > n[i] {
+					n[i], changed = upstream, true
 				}
 			}
 		}

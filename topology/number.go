@@ -83,7 +83,7 @@ func parseInteger(text []byte) (int64, bool) {
 	}
 	switch {
 	case negative && v <= 1<<63:
-		return int64(-v), true //nolint:gosec // two's complement, in range
+		return int64(-v), true
 	case !negative && v < 1<<63:
 		return int64(v), true
 	}
@@ -91,7 +91,7 @@ func parseInteger(text []byte) (int64, bool) {
 }
 
 func encodeInt64(v int64) []byte {
-	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(v)) //nolint:gosec // the bits are the number's
+	return binary.BigEndian.AppendUint64(make([]byte, 0, 8), uint64(v))
 }
 
 func encodeDouble(v float64) []byte {

@@ -12,7 +12,7 @@ type selector struct {
 	operand  operand // what the second half needs
 	field    int     // handle of the operand's field
 	number   NumberType
-	deletes  bool // a null value is a deletion, not a fault (tables by the record's own key)
+	table    bool // null deletes: the value, if the key is the record's own, or the field
 }
 
 // operand says what the second half of an aggregate needs of a record.
@@ -46,7 +46,7 @@ func (s *selector) choose(r Record) (key, value []byte, skip string) {
 		return nil, nil, SkipNullKey
 	}
 	if r.Value == nil {
-		if s.deletes {
+		if s.table && s.key < 0 {
 			return r.Key, nil, ""
 		}
 		return nil, nil, SkipNullValue
@@ -94,6 +94,8 @@ func (s *selector) operandOf(r Record) (value []byte, skip string) {
 	}
 	f := s.row.field(s.field)
 	switch {
+	case f.kind == fieldNull && s.table:
+		return nil, ""
 	case f.kind == fieldNull:
 		return nil, SkipNullField
 	case s.operand == operandNumber && f.kind == fieldNested:

@@ -53,5 +53,5 @@ func parseSmall(s string) (int32, error) {
 	if err == nil && strconv.FormatUint(n, 10) != s {
 		err = strconv.ErrSyntax
 	}
-	return int32(n), err //nolint:gosec // ParseUint keeps it within 31 bits
+	return int32(n), err
 }

@@ -113,8 +113,7 @@ func serdeOf[T any](c Codec[T], parse func(string) (T, error), format func(T) st
 
 // short drops the function name and the input that strconv repeats.
 func short(err error) error {
-	var n *strconv.NumError
-	if errors.As(err, &n) {
+	if n, ok := errors.AsType[*strconv.NumError](err); ok {
 		return n.Err
 	}
 	return err
@@ -122,7 +121,7 @@ func short(err error) error {
 
 func parseInt32(s string) (int32, error) {
 	v, err := strconv.ParseInt(s, 10, 32)
-	return int32(v), err //nolint:gosec // ParseInt keeps it within 32 bits
+	return int32(v), err
 }
 
 func parseInt64(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }
@@ -232,14 +231,14 @@ func decodeInt32(b []byte) (int32, error) {
 	if len(b) != 4 {
 		return 0, fmt.Errorf("%d bytes, want 4", len(b))
 	}
-	return int32(binary.BigEndian.Uint32(b)), nil //nolint:gosec // the bits are the number's
+	return int32(binary.BigEndian.Uint32(b)), nil
 }
 
 func decodeInt64(b []byte) (int64, error) {
 	if len(b) != 8 {
 		return 0, fmt.Errorf("%d bytes, want 8", len(b))
 	}
-	return int64(binary.BigEndian.Uint64(b)), nil //nolint:gosec // the bits are the number's
+	return int64(binary.BigEndian.Uint64(b)), nil
 }
 
 func decodeDouble(b []byte) (float64, error) {

@@ -80,7 +80,7 @@ func (g *graph) numbers(group map[half]half) map[half]int32 {
 	ids := map[half]int32{}
 	for _, h := range sources {
 		if _, known := ids[group[h]]; !known {
-			ids[group[h]] = int32(len(ids)) //nolint:gosec // bounded by the number of nodes
+			ids[group[h]] = int32(len(ids))
 		}
 	}
 	return ids

@@ -14,7 +14,7 @@ import (
 type Topology struct {
 	application string
 	subs        []*Subtopology
-	producers   map[string][]int32 // repartition topic -> sub-topologies that write it
+	producers   map[string]int32 // repartition topic -> the sub-topology that writes it
 }
 
 // Subtopology is a part of the topology that is connected without passing a repartition topic. Each partition of its
@@ -30,7 +30,7 @@ type Subtopology struct {
 	Sinks []*Sink
 
 	policy  ErrorPolicy
-	nodes   []runNode         // parents before children
+	nodes   []runNode         // in the order added
 	sources map[string]int    // topic -> index in nodes
 	pinned  map[string]int32  // repartition topics it reads -> count wanted, 0 if it follows upstream
 	writers map[string]string // repartition topics it reads -> name of the partitioner that writes them
@@ -107,8 +107,8 @@ func (t *Topology) ExternalTopics() []string {
 func (g *graph) split() (*Topology, error) {
 	group := g.groups()
 	ids := g.numbers(group)
-	t := &Topology{application: g.application, producers: map[string][]int32{}}
-	for id := range int32(len(ids)) { //nolint:gosec // bounded by the number of nodes
+	t := &Topology{application: g.application, producers: map[string]int32{}}
+	for id := range int32(len(ids)) {
 		t.subs = append(t.subs, &Subtopology{
 			ID: id, policy: g.policy, sources: map[string]int{}, pinned: map[string]int32{}, writers: map[string]string{},
 		})
@@ -119,7 +119,7 @@ func (g *graph) split() (*Topology, error) {
 		at[h] = len(s.nodes)
 		s.add(h, g.nodes[h.node])
 		if n := g.nodes[h.node]; n.kind == repartitionNode && !h.reads {
-			t.producers[n.topic] = append(t.producers[n.topic], s.ID)
+			t.producers[n.topic] = s.ID
 		}
 	}
 	for _, h := range g.halves() {

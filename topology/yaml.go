@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -70,14 +71,15 @@ func LoadYAML(data []byte) (*Config, error) {
 	return y.config, nil
 }
 
-// formatUnknown stands for a missing or wrong format, so that one fault does not lead to more.
-const formatUnknown Format = 255
+// unknownFormat stands for a missing or wrong format, so that one fault does not lead to more.
+func unknownFormat() Format { return 255 }
 
 // yamlReader fills a Config from a YAML tree and notes the line of each field.
 type yamlReader struct {
 	config *Config
 	faults []Fault
-	fatal  bool // the text is no YAML at all
+	broken []string // paths of what should be fields with values and is not
+	fatal  bool     // the text is no YAML at all
 }
 
 func (y *yamlReader) fault(n *yaml.Node, path, format string, args ...any) {
@@ -88,9 +90,26 @@ func (y *yamlReader) fault(n *yaml.Node, path, format string, args ...any) {
 	y.faults = append(y.faults, Fault{Line: line, Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
-// reported says whether there is a fault about that field already, so that it is not called missing too.
+// reported says whether there is a fault about that field already, or about what it would be in, so that it is not called
+// missing too.
 func (y *yamlReader) reported(path string) bool {
+	for _, outer := range y.broken {
+		if strings.HasPrefix(path, outer+".") {
+			return true
+		}
+	}
 	return slices.ContainsFunc(y.faults, func(f Fault) bool { return f.Path == path })
+}
+
+// syntax reports what the YAML parser says, with the line that its text begins with.
+func (y *yamlReader) syntax(err error) {
+	text := strings.TrimPrefix(err.Error(), "yaml: ")
+	f := Fault{Text: "no YAML: " + text}
+	if _, scanErr := fmt.Sscanf(text, "line %d:", &f.Line); scanErr == nil {
+		_, rest, _ := strings.Cut(text, ": ")
+		f.Text = "no YAML: " + rest
+	}
+	y.faults = append(y.faults, f)
 }
 
 func (y *yamlReader) document(data []byte) {
@@ -101,13 +120,13 @@ func (y *yamlReader) document(data []byte) {
 		if errors.Is(err, io.EOF) {
 			y.fault(nil, "", "the file is empty")
 		} else {
-			y.fault(nil, "", "%v", err)
+			y.syntax(err)
 		}
 		return
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		if err != nil {
-			y.fault(nil, "", "%v", err)
+			y.syntax(err)
 		} else {
 			y.fault(&more, "", "a second document; only one is allowed")
 		}
@@ -142,7 +161,7 @@ func (y *yamlReader) source(n *yaml.Node, path string) SourceConfig {
 		y.fault(m.node, path+".format", "is required: json, csv or raw")
 	}
 	return SourceConfig{
-		Topic: y.text(m, "topic"), Format: pick(y, m, "format", formatUnknown, FormatJSON, FormatCSV, FormatRaw),
+		Topic: y.text(m, "topic"), Format: pick(y, m, "format", unknownFormat(), FormatJSON, FormatCSV, FormatRaw),
 		Columns: y.texts(m, "columns"), Numbers: y.texts(m, "numbers"), Delimiter: y.text(m, "delimiter"),
 		Quote: y.text(m, "quote"), Null: y.texts(m, "null"), ValueSerde: y.text(m, "value_serde"),
 		Partitioner: y.text(m, "partitioner"),
@@ -210,6 +229,7 @@ func (y *yamlReader) mapping(n *yaml.Node, path string, known ...string) (mappin
 	}
 	if n.Kind != yaml.MappingNode {
 		y.fault(n, path, "want fields with values, have %s", describe(n))
+		y.broken = append(y.broken, path)
 		return m, false
 	}
 	m.node = n
