@@ -63,7 +63,7 @@ func ask[Req, Res any](ctx context.Context, c *Client, rpc func(*target, context
 		res, err := askOne(ctx, c.attemptTime(ctx, started, n, wait), rpc, t, req)
 		if err == nil {
 			if n > 0 {
-				c.first.CompareAndSwap(first, int32(at)) //nolint:gosec // at most MaxTargets
+				c.first.CompareAndSwap(first, int64(at))
 			}
 			return res, attempts, nil
 		}

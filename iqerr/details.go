@@ -121,11 +121,11 @@ func parseInt(text string) (int64, error) { return strconv.ParseInt(text, 10, 64
 
 // durationText gives a duration as protobuf's JSON does, which every language can read: "10s", "0.084s".
 func durationText(v time.Duration) string {
-	sign, abs := "", uint64(v) //nolint:gosec // made positive in the next lines
+	sign, seconds, nanos := "", v/time.Second, v%time.Second
 	if v < 0 {
-		sign, abs = "-", -abs
+		sign, seconds, nanos = "-", -seconds, -nanos // not -v: the smallest duration has no positive
 	}
-	text := fmt.Sprintf("%s%d.%09d", sign, abs/uint64(time.Second), abs%uint64(time.Second))
+	text := fmt.Sprintf("%s%d.%09d", sign, int64(seconds), int64(nanos))
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".") + "s"
 }
 

@@ -1,0 +1,133 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// router is a server in memory that records what it is asked and answers as the test says.
+type router struct {
+	iqv1.UnimplementedQueryServiceServer
+	iqv1.UnimplementedMetadataServiceServer
+
+	get func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error)
+
+	mu struct {
+		sync.Mutex
+		gets []*iqv1.GetRequest
+	}
+}
+
+func (r *router) Get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	r.mu.Lock()
+	r.mu.gets = append(r.mu.gets, req)
+	r.mu.Unlock()
+	res, err := r.get(ctx, req)
+	return res, iqerr.Status(err)
+}
+
+// asked is how many reads have come.
+func (r *router) asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.mu.gets)
+}
+
+// last is the newest read.
+func (r *router) last() *iqv1.GetRequest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.gets[len(r.mu.gets)-1]
+}
+
+func answers(res *iqv1.GetResponse) *router {
+	return &router{get: func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error) { return res, nil }}
+}
+
+func fails(err error) *router {
+	return &router{get: func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error) { return nil, err }}
+}
+
+// hangs answers nothing for as long as the caller waits.
+func hangs() *router {
+	return &router{get: func(ctx context.Context, _ *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+}
+
+func value(s string) *iqv1.GetResponse {
+	return &iqv1.GetResponse{Found: true, Value: []byte(s), Served: &iqv1.ReplicaStatus{Node: "b", Role: iqv1.Role_ROLE_STANDBY}}
+}
+
+const scheme = "passthrough:///"
+
+// network is a set of routers that a client can dial by name; a nil one refuses connections.
+type network struct {
+	listeners map[string]*bufconn.Listener
+	servers   []*grpc.Server
+	wg        sync.WaitGroup
+}
+
+func newNetwork(t *testing.T, routers map[string]*router) *network {
+	t.Helper()
+	n := &network{listeners: map[string]*bufconn.Listener{}}
+	for name, r := range routers {
+		if r == nil {
+			continue
+		}
+		l, s := bufconn.Listen(1<<16), grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessageBytes), grpc.MaxSendMsgSize(client.MaxMessageBytes))
+		iqv1.RegisterQueryServiceServer(s, r)
+		iqv1.RegisterMetadataServiceServer(s, r)
+		n.listeners[name], n.servers = l, append(n.servers, s)
+		n.wg.Go(func() { _ = s.Serve(l) })
+	}
+	t.Cleanup(n.close)
+	return n
+}
+
+func (n *network) close() {
+	for _, s := range n.servers {
+		s.Stop()
+	}
+	n.wg.Wait()
+}
+
+func (n *network) dial(ctx context.Context, name string) (net.Conn, error) {
+	l, ok := n.listeners[name]
+	if !ok {
+		return nil, errors.New("connection refused")
+	}
+	return l.DialContext(ctx)
+}
+
+// client gives a client that asks r1, r2, … in that order.
+func (n *network) client(t *testing.T, names string, opts ...client.Option) *client.Client {
+	t.Helper()
+	var targets []string
+	for name := range strings.FieldsSeq(names) {
+		targets = append(targets, scheme+name)
+	}
+	opts = append([]client.Option{client.WithTargetsInOrder(), client.WithDialOptions(grpc.WithContextDialer(n.dial))}, opts...)
+	c, err := client.New(targets, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
