@@ -56,7 +56,10 @@ func BenchmarkPlan(b *testing.B) {
 			members  []Member
 			previous *Map
 		}{
-			{"cold", cold, nil}, {"settled", members, &previous}, {"joins", joined, &previous}, {"leaves", members[1:], &previous},
+			{"cold", cold, nil},
+			{"settled", members, &previous},
+			{"joins", joined, &previous},
+			{"leaves", members[1:], &previous},
 			{"halved", members[:25], &previous},
 		} {
 			b.Run(fmt.Sprintf("%s/nodes=50/tasks=10000/subtopologies=%d", c.name, subs), func(b *testing.B) {

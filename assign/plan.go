@@ -2,6 +2,7 @@ package assign
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -92,21 +93,16 @@ func newPlan(members []Member, tasks []Task, o Options) (*plan, error) {
 		p.index[t.ID] = i
 	}
 	n := len(p.tasks)
-	p.owner, p.was = filled(n, -1), filled(n, -1)
-	p.next, p.wanted = filled(n, -1), filled(n, -1)
+	p.owner, p.was = nobody(n), nobody(n)
+	p.next, p.wanted = nobody(n), nobody(n)
 	p.tied, p.withheld, p.anyReady = make([]bool, n), make([]bool, n), make([]bool, n)
 	p.copies = make([][]replica, n)
 	p.standbys, p.warmups, p.awaited = make([][]int, n), make([][]int, n), make([][]int, n)
 	return p, nil
 }
 
-func filled(n, value int) []int {
-	s := make([]int, n)
-	for i := range s {
-		s[i] = value
-	}
-	return s
-}
+// nobody is so many times -1.
+func nobody(n int) []int { return slices.Repeat([]int{-1}, n) }
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
@@ -141,7 +137,7 @@ func current(members []Member) ([]Member, error) {
 		ids[m.ID] = true
 	}
 	if len(members) == 0 {
-		return nil, fmt.Errorf("no members to plan for")
+		return nil, errors.New("no members to plan for")
 	}
 	sorted := slices.SortedFunc(slices.Values(members), func(a, b Member) int {
 		return cmp.Or(

@@ -27,6 +27,7 @@ import (
 //	settle         caught-up and round in turn until nothing is withheld or awaited
 func TestPlanSituations(t *testing.T) {
 	datadriven.Walk(t, "testdata/situations", func(t *testing.T, path string) {
+		t.Helper()
 		var g group
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			return g.run(t, d)
