@@ -178,23 +178,31 @@ func (b *batch) delete(key []byte) error {
 	return b.add(key, nil, true)
 }
 
-// add puts an entry into the current transaction, or into a new one when that is full. It keeps key and value.
+// add places an entry, and a witness before it when one is due. It keeps key and value.
 func (b *batch) add(key, value []byte, del bool) error {
-	if err := b.begin(); err != nil {
-		return err
-	}
-	err := b.put(key, value, del)
-	if errors.Is(err, badger.ErrTxnTooBig) {
-		if err = b.send(); err != nil {
+	if !b.bare && (b.witnessDue || b.witnessBytes >= b.s.opt.witnessInterval()) {
+		b.witness++
+		b.witnessBytes, b.witnessDue = 0, false
+		if err := b.place(witnessKey(b.witness), witnessValue(b.witness), false); err != nil {
 			return err
 		}
-		if err = b.begin(); err != nil {
-			return err
-		}
-		err = b.put(key, value, del)
 	}
 	b.witnessBytes += int64(len(key) + len(value) + witnessEntryCost)
-	return err
+	return b.place(key, value, del)
+}
+
+// place puts an entry into the current transaction, or into a new one when that is full.
+func (b *batch) place(key, value []byte, del bool) error {
+	b.begin()
+	err := b.put(key, value, del)
+	if !errors.Is(err, badger.ErrTxnTooBig) {
+		return err
+	}
+	if err := b.send(); err != nil {
+		return err
+	}
+	b.begin()
+	return b.put(key, value, del)
 }
 
 func (b *batch) put(key, value []byte, del bool) error {
@@ -204,19 +212,12 @@ func (b *batch) put(key, value []byte, del bool) error {
 	return b.txn.Set(key, value)
 }
 
-// begin makes sure that there is a transaction to fill, and gives it a witness when one is due.
-func (b *batch) begin() error {
-	if b.txn != nil {
-		return nil
+// begin makes sure that there is a transaction to fill.
+func (b *batch) begin() {
+	if b.txn == nil {
+		b.txn = b.s.db.NewTransactionAt(b.ts, true)
+		b.txns++
 	}
-	b.txn = b.s.db.NewTransactionAt(b.ts, true)
-	b.txns++
-	if b.bare || !b.witnessDue && b.witnessBytes < b.s.opt.witnessInterval() {
-		return nil
-	}
-	b.witness++
-	b.witnessBytes, b.witnessDue = 0, false
-	return b.txn.Set(witnessKey(b.witness), witnessValue(b.witness))
 }
 
 // send commits the current transaction without waiting for it, except when too many are in flight.
@@ -243,20 +244,8 @@ func (b *batch) send() error {
 
 // finish adds the position and commits the last transaction.
 func (b *batch) finish(at Checkpoint) error {
-	for {
-		if err := b.begin(); err != nil {
-			return err
-		}
-		err := b.put(positionKey, encodeMeta(meta{at: at, ts: b.ts, witness: b.witness}), false)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, badger.ErrTxnTooBig) {
-			return err
-		}
-		if err := b.send(); err != nil {
-			return err
-		}
+	if err := b.place(positionKey, encodeMeta(meta{at: at, ts: b.ts, witness: b.witness}), false); err != nil {
+		return err
 	}
 	b.pending.Wait()
 	if err := b.failed(); err != nil {

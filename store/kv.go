@@ -151,7 +151,7 @@ func (s *KV) create() error {
 		return err
 	}
 	s.cur.Store(&applied{at: Checkpoint{Position: -1}})
-	s.w = writer{stored: meta{at: Checkpoint{Position: -1}}}
+	s.w = writer{stored: meta{at: Checkpoint{Position: -1}}, witnessDue: true}
 	return s.commitMeta(0, func(b *batch) error { return b.set(identityKey, identity) })
 }
 

@@ -7,8 +7,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// A witness is a numbered entry that a Badger transaction carries with its data once in every witnessInterval bytes
-// written, and in the first one after each Open. Number n is kept in slot n modulo witnessSlots, and the position
+// A witness is a numbered entry among the data, one in every witnessInterval bytes written and one before the first
+// after each Open. Number n is kept in slot n modulo witnessSlots, and the position
 // entry says what the newest number is. So when a store opens, the last witnessSlots numbers must all be found where
 // they belong. A log, memtable or table file that went missing below the position takes its witnesses with it: a
 // memtable holds several, and the slots reach back over about eight memtables. Anything older is in tables, which
