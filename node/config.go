@@ -1,0 +1,272 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/iqgate/iqgate/partitioner"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/topology"
+)
+
+// Config is everything a node needs to know. The zero value of a field means its default.
+type Config struct {
+	// NodeID names the node: letters, digits, '.', '_' and '-', at most 64. It must be the node's alone and stay the same
+	// over restarts: the transactional id and the group instance id are made of it. Required.
+	NodeID string
+	// Topology is the application to run. Its name is the consumer group's. Required.
+	Topology *topology.Topology
+	// Brokers are Kafka's bootstrap addresses, host:port. Required.
+	Brokers []string
+	// StateDir is where the stores live, the node's alone. Required.
+	StateDir string
+	// Listen is the address to serve queries at. Default 127.0.0.1:0. Ignored when Listener is given.
+	Listen string
+	// Listener serves queries instead of a socket of the node's own; tests give one.
+	Listener net.Listener
+	// Advertised is the address at which routers and callers reach the node, host:port. Default: the listener's, which
+	// must then name a host that others can dial.
+	Advertised string
+	// Rack is where the node stands. Standbys go to other racks first.
+	Rack string
+	// Capacity is the node's share of tasks relative to others. Default 1, at most 1000.
+	Capacity int
+	// Routers are the routers' addresses, host:port. Names are resolved again at each connection. None is allowed: callers
+	// then ask nodes.
+	Routers []string
+	// Standbys is the number of copies of each store partition besides the active. Default 1; -1 means none.
+	Standbys int
+	// AcceptableLag is the changelog offsets that a replica may be behind and still count as caught up when actives are
+	// assigned (Kafka Streams' acceptable.recovery.lag). Default 10,000.
+	AcceptableLag int64
+	// MaxWarmups bounds the warm-up replicas of the whole application (Kafka Streams' max.warmup.replicas). Default 2.
+	MaxWarmups int
+	// ReplicationFactor of the internal topics that the node creates. Default -1, the broker's default.
+	ReplicationFactor int16
+
+	// CommitInterval is the longest time between two commits while there is input. Default 100ms.
+	CommitInterval time.Duration
+	// MaxPollRecords bounds the records processed between two looks at assignment and commit. Default 2,000.
+	MaxPollRecords int
+	// MaxUncommittedBytes commits early when the uncommitted writes have reached it. Default 16 MiB.
+	MaxUncommittedBytes int64
+	// TransactionTimeout is after how long Kafka aborts a transaction of a node that went silent. Default 10s.
+	TransactionTimeout time.Duration
+	// SessionTimeout is after how long without a heartbeat the group gives the node's tasks to others. Default 10s; must be
+	// within the broker's group.min.session.timeout.ms (6s by default) and group.max.session.timeout.ms.
+	SessionTimeout time.Duration
+	// RebalanceTimeout is how long the group waits for a member to rejoin. Default 6s; less than SessionTimeout.
+	RebalanceTimeout time.Duration
+	// GroupHeartbeat is the time between two group heartbeats. Default 250ms; at most a quarter of Lease.
+	GroupHeartbeat time.Duration
+	// Lease is how long after a good group heartbeat the node may answer as active. Default 2s; at most half of
+	// RebalanceTimeout and of SessionTimeout, so that nobody else can have become active meanwhile.
+	Lease time.Duration
+
+	// LagSampleInterval is the time between two looks at the changelogs' ends. Default 100ms.
+	LagSampleInterval time.Duration
+	// LagSampleMaxAge is how old an end may be to judge an offset lag by. Default 5s.
+	LagSampleMaxAge time.Duration
+	// ReportInterval is the time between two reports to each router. Default 100ms.
+	ReportInterval time.Duration
+	// ReleaseDelay is how long a replica that is not assigned any more goes on following and serving. Default 10s.
+	ReleaseDelay time.Duration
+	// TopicCheckInterval is the time between two looks at the partition counts of the topics. Default 1s.
+	TopicCheckInterval time.Duration
+	// TaskRetry is how long a task that failed on a record rests before it is tried again. Default 30s.
+	TaskRetry time.Duration
+	// ShutdownTimeout bounds the orderly end: last commit, leaving the group, ending queries. Default 10s.
+	ShutdownTimeout time.Duration
+
+	// DefaultPolicy is the mode of a request without a policy. Default MODE_ACTIVE.
+	DefaultPolicy iqv1.ReadPolicy_Mode
+	// MaxWaiting bounds the requests held at a time because they asked to wait. Default 1,000; more are OVERLOADED.
+	MaxWaiting int
+	// MaxMessageBytes bounds a gRPC message. Default 64 MiB.
+	MaxMessageBytes int
+	// SyncWrites makes the stores survive a power loss without being rebuilt, at the price of an fsync per commit.
+	SyncWrites bool
+
+	// Partitioners knows the partitioners that stores and sinks name. Default: the built-in ones.
+	Partitioners *partitioner.Registry
+	// KafkaOptions are added to each Kafka client: TLS, SASL, a dialer.
+	KafkaOptions []kgo.Opt
+	// DialRouter connects to a router instead of TCP; tests give one.
+	DialRouter func(ctx context.Context, address string) (net.Conn, error)
+	// Step, when given, is called before each step of the commit protocol, by name. An error ends the worker's transaction
+	// as a crash at that point would. Tests inject faults with it.
+	Step func(step string) error
+	// Logger takes the node's log. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Limits of the configuration.
+const (
+	maxNodeIDLength    = 64
+	maxCapacity        = 1000
+	minReportInterval  = 10 * time.Millisecond
+	maxPollRecordLimit = 1_000_000
+)
+
+var nodeIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// withDefaults returns c with every zero field set to its default.
+func (c Config) withDefaults() Config {
+	c.Listen = or(c.Listen, "127.0.0.1:0")
+	c.Capacity = or(c.Capacity, 1)
+	c.Standbys = or(c.Standbys, 1)
+	if c.Standbys < 0 {
+		c.Standbys = 0
+	}
+	c.AcceptableLag = or(c.AcceptableLag, 10_000)
+	c.MaxWarmups = or(c.MaxWarmups, 2)
+	c.ReplicationFactor = or(c.ReplicationFactor, -1)
+	c.CommitInterval = or(c.CommitInterval, 100*time.Millisecond)
+	c.MaxPollRecords = or(c.MaxPollRecords, 2_000)
+	c.MaxUncommittedBytes = or(c.MaxUncommittedBytes, 16<<20)
+	c.TransactionTimeout = or(c.TransactionTimeout, 10*time.Second)
+	c.SessionTimeout = or(c.SessionTimeout, 10*time.Second)
+	c.RebalanceTimeout = or(c.RebalanceTimeout, 6*time.Second)
+	c.GroupHeartbeat = or(c.GroupHeartbeat, 250*time.Millisecond)
+	c.Lease = or(c.Lease, 2*time.Second)
+	c.LagSampleInterval = or(c.LagSampleInterval, 100*time.Millisecond)
+	c.LagSampleMaxAge = or(c.LagSampleMaxAge, 5*time.Second)
+	c.ReportInterval = or(c.ReportInterval, 100*time.Millisecond)
+	c.ReleaseDelay = or(c.ReleaseDelay, 10*time.Second)
+	c.TopicCheckInterval = or(c.TopicCheckInterval, time.Second)
+	c.TaskRetry = or(c.TaskRetry, 30*time.Second)
+	c.ShutdownTimeout = or(c.ShutdownTimeout, 10*time.Second)
+	c.DefaultPolicy = or(c.DefaultPolicy, iqv1.ReadPolicy_MODE_ACTIVE)
+	c.MaxWaiting = or(c.MaxWaiting, 1_000)
+	c.MaxMessageBytes = or(c.MaxMessageBytes, 64<<20)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Logger = c.Logger.With(slog.String("node", c.NodeID))
+	return c
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// Validate reports every bad field at once and names it.
+func (c Config) Validate() error {
+	c = c.withDefaults()
+	var errs []error
+	bad := func(field string, value any, why string) {
+		errs = append(errs, fmt.Errorf("node: %s %q: %s", field, fmt.Sprint(value), why))
+	}
+	if !nodeIDPattern.MatchString(c.NodeID) || len(c.NodeID) > maxNodeIDLength {
+		bad("NodeID", c.NodeID, "must be 1 to 64 letters, digits, '.', '_' or '-'")
+	}
+	if c.Topology == nil {
+		bad("Topology", "", "is required")
+	}
+	if len(c.Brokers) == 0 {
+		bad("Brokers", "", "is required: Kafka's bootstrap addresses, host:port")
+	}
+	for _, b := range c.Brokers {
+		if why := checkAddress(b, false); why != "" {
+			bad("Brokers", b, why)
+		}
+	}
+	if c.StateDir == "" {
+		bad("StateDir", "", "is required")
+	}
+	for _, r := range c.Routers {
+		if why := checkAddress(r, false); why != "" {
+			bad("Routers", r, why)
+		}
+	}
+	if c.Advertised != "" {
+		if why := checkAddress(c.Advertised, true); why != "" {
+			bad("Advertised", c.Advertised, why)
+		}
+	} else if c.Listener == nil {
+		if why := checkAddress(c.Listen, true); why != "" && !strings.HasSuffix(c.Listen, ":0") {
+			bad("Listen", c.Listen, why+"; set Advertised to an address that others can dial")
+		}
+	}
+	if c.Capacity < 1 || c.Capacity > maxCapacity {
+		bad("Capacity", c.Capacity, "must be 1 to 1000")
+	}
+	positive := []struct {
+		field string
+		value time.Duration
+	}{
+		{"CommitInterval", c.CommitInterval},
+		{"TransactionTimeout", c.TransactionTimeout},
+		{"SessionTimeout", c.SessionTimeout},
+		{"RebalanceTimeout", c.RebalanceTimeout},
+		{"GroupHeartbeat", c.GroupHeartbeat},
+		{"Lease", c.Lease},
+		{"LagSampleInterval", c.LagSampleInterval},
+		{"LagSampleMaxAge", c.LagSampleMaxAge},
+		{"ReportInterval", c.ReportInterval},
+		{"ReleaseDelay", c.ReleaseDelay},
+		{"TopicCheckInterval", c.TopicCheckInterval},
+		{"TaskRetry", c.TaskRetry},
+		{"ShutdownTimeout", c.ShutdownTimeout},
+	}
+	for _, p := range positive {
+		if p.value < 0 {
+			bad(p.field, p.value, "must not be negative")
+		}
+	}
+	if c.MaxPollRecords < 1 || c.MaxPollRecords > maxPollRecordLimit {
+		bad("MaxPollRecords", c.MaxPollRecords, "must be 1 to 1,000,000")
+	}
+	if c.ReportInterval < minReportInterval {
+		bad("ReportInterval", c.ReportInterval, "must be at least 10ms")
+	}
+	if c.RebalanceTimeout >= c.SessionTimeout {
+		bad("RebalanceTimeout", c.RebalanceTimeout, "must be less than SessionTimeout "+c.SessionTimeout.String())
+	}
+	if 2*c.Lease > c.RebalanceTimeout || 2*c.Lease > c.SessionTimeout {
+		bad("Lease", c.Lease, "must be at most half of RebalanceTimeout "+c.RebalanceTimeout.String()+" and of SessionTimeout "+c.SessionTimeout.String())
+	}
+	if 4*c.GroupHeartbeat > c.Lease {
+		bad("GroupHeartbeat", c.GroupHeartbeat, "must be at most a quarter of Lease "+c.Lease.String())
+	}
+	if c.AcceptableLag < 0 {
+		bad("AcceptableLag", c.AcceptableLag, "must not be negative")
+	}
+	return errors.Join(errs...)
+}
+
+// checkAddress says what is wrong with an address, or nothing. One that is advertised must be dialable by others: a
+// host and port that are neither empty nor a wildcard, and a numeric host must be a whole IP address (S20).
+func checkAddress(address string, advertised bool) string {
+	host, port, err := net.SplitHostPort(address)
+	switch {
+	case err != nil:
+		return "is not host:port"
+	case host == "":
+		return "has no host"
+	case port == "" || advertised && port == "0":
+		return "has no port"
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		if advertised && ip.IsUnspecified() {
+			return "names no host that others can dial"
+		}
+		return ""
+	}
+	if strings.Trim(host, "0123456789.") == "" {
+		return "is not an IP address"
+	}
+	return ""
+}

@@ -1,0 +1,108 @@
+package node
+
+import (
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/iqgate/iqgate/metadata"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// statusProto is a replica on the wire. Lags that are not known are absent.
+func statusProto(node, address string, r metadata.Replica) *iqv1.ReplicaStatus {
+	s := &iqv1.ReplicaStatus{
+		Node: node, Address: address, Store: r.Store, Partition: r.Partition.Partition,
+		Role: roleProto(r.Role), State: stateProto(r.State),
+		Generation: int64(r.Generation), Position: r.Lag.Position, EndPosition: r.Lag.End,
+		LeaseValid: r.LeaseValid,
+	}
+	if r.Lag.Offsets != metadata.LagUnknown {
+		s.OffsetLag = &r.Lag.Offsets
+		s.SampleAge = durationpb.New(r.Lag.SampleAge)
+	}
+	if r.Lag.Time != metadata.LagUnknown {
+		s.TimeLag = durationpb.New(r.Lag.Time)
+	}
+	return s
+}
+
+func roleProto(r metadata.Role) iqv1.Role {
+	switch r {
+	case metadata.RoleActive:
+		return iqv1.Role_ROLE_ACTIVE
+	case metadata.RoleStandby:
+		return iqv1.Role_ROLE_STANDBY
+	case metadata.RoleWarmup:
+		return iqv1.Role_ROLE_WARMUP
+	default:
+		return iqv1.Role_ROLE_UNSPECIFIED
+	}
+}
+
+func stateProto(s metadata.State) iqv1.ReplicaState {
+	switch s {
+	case metadata.StateRestoring:
+		return iqv1.ReplicaState_REPLICA_STATE_RESTORING
+	case metadata.StateRunning:
+		return iqv1.ReplicaState_REPLICA_STATE_RUNNING
+	case metadata.StateSuspended:
+		return iqv1.ReplicaState_REPLICA_STATE_SUSPENDED
+	case metadata.StateClosed:
+		return iqv1.ReplicaState_REPLICA_STATE_CLOSED
+	default:
+		return iqv1.ReplicaState_REPLICA_STATE_UNSPECIFIED
+	}
+}
+
+func positionProto(p metadata.Position) *iqv1.Position {
+	if p == nil {
+		return nil
+	}
+	out := &iqv1.Position{}
+	for _, tp := range p.Sorted() {
+		out.Offsets = append(out.Offsets, &iqv1.PartitionOffset{Topic: tp.Topic, Partition: tp.Partition, Offset: p[tp]})
+	}
+	return out
+}
+
+func positionOf(p *iqv1.Position) metadata.Position {
+	if p == nil {
+		return nil
+	}
+	out := make(metadata.Position, len(p.GetOffsets()))
+	for _, o := range p.GetOffsets() {
+		tp := metadata.TopicPartition{Topic: o.GetTopic(), Partition: o.GetPartition()}
+		out[tp] = max(out[tp], o.GetOffset())
+	}
+	return out
+}
+
+func storeProto(s metadata.StoreInfo) *iqv1.StoreInfo {
+	return &iqv1.StoreInfo{
+		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
+		Partitioner: s.Partitioner, Changelog: s.Changelog, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
+	}
+}
+
+func hostMapProto(m metadata.HostMap) *iqv1.HostMap {
+	out := &iqv1.HostMap{Generation: int64(m.Generation)}
+	for _, h := range m.Hosts {
+		ph := &iqv1.Host{Node: string(h.Node), Address: h.Address, Rack: h.Rack}
+		for _, p := range h.Active {
+			ph.Active = append(ph.Active, &iqv1.StorePartition{Store: p.Store, Partition: p.Partition})
+		}
+		for _, p := range h.Standby {
+			ph.Standby = append(ph.Standby, &iqv1.StorePartition{Store: p.Store, Partition: p.Partition})
+		}
+		out.Hosts = append(out.Hosts, ph)
+	}
+	return out
+}
+
+func durationOf(d *durationpb.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return d.AsDuration()
+}

@@ -1,0 +1,29 @@
+// Package node is a node: it runs an application's tasks with exactly-once, keeps active and standby copies of its stores,
+// knows how far each is behind, and answers reads of what it holds.
+//
+// # Who owns what
+//
+//   - member.go keeps the node in the consumer group and gets its assignment; lease.go says until when the node may
+//     speak as the active of what it owns.
+//   - worker.go runs the active tasks; task.go is one of them, txn.go the commit, producer.go the transactional client,
+//     promote.go how a task becomes ready.
+//   - replica.go is one store partition with its role and state, replicas.go all of them; fetch.go reads the changelogs
+//     for the replicas and the inputs for the tasks (input.go).
+//   - lag.go measures, sampler.go asks Kafka for the ends to measure against.
+//   - query.go and metadataserver.go answer, judge.go decides whether a replica may; heartbeat.go tells the routers.
+//   - node.go puts it together; topics.go waits for topics and makes the internal ones; kafka.go is what is asked of Kafka.
+//
+// Decisions are functions of values (judge.go, lag.go, assign.Plan); the rest is shells around them.
+//
+// # What must hold
+//
+//   - I1: only what Kafka has committed is ever applied to a store. The tail reads committed; the worker applies after EndTxn.
+//   - I2: a store's position is written with its data.
+//   - I3: whoever applies to a replica holds its writer token: the tail for one batch, a task for its whole run.
+//   - I4: a policy is judged after the value was read, with the position of that very read.
+//   - I5: a lag is measured from when a request was sent to when the reply is used, so it is never too small.
+//   - I6: positions count control records and gaps as passed, so a replica that has caught up shows 0.
+//   - I8: no strong or active read without a lease that holds before and after it.
+//   - I9: input offsets, outputs and changelog are one transaction, and whatever goes wrong in it begins again from what
+//     Kafka says is committed.
+package node

@@ -1,0 +1,218 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// Bounds of a fetch.
+const (
+	fetchMaxWait        = 100 * time.Millisecond // how long a broker holds an empty fetch, hence how late a new partition joins
+	fetchMaxBytes       = 32 << 20               // of one reply
+	fetchPartitionBytes = 4 << 20                // of one partition in it
+	fetchTimeout        = 10 * time.Second       // a fetch that got no reply
+)
+
+// A cursor is one partition that is being fetched, from Next on. A fetch is answered to the very cursor that asked: one
+// that was closed meanwhile gets nothing, so that records fetched for an earlier life of a partition can never be taken
+// for those of a later one (S44).
+type cursor interface {
+	// at is the partition and the offset to fetch next; ok is false while nothing should be fetched.
+	at() (tp metadata.TopicPartition, next int64, ok bool)
+	// deliver hands over what a fetch brought. It may block, and then holds the broker's next fetch back.
+	deliver(ctx context.Context, b batch)
+}
+
+// A batch is what one fetch brought of one partition, under read_committed.
+type batch struct {
+	from    int64         // the offset that was asked for
+	records []*kgo.Record // committed data records only
+	next    int64         // where to go on: past control records, aborted records and compaction gaps
+	start   int64         // the log's start offset, -1 when not told
+	end     int64         // the high watermark, -1 when not told
+	err     error         // kerr.OffsetOutOfRange and the like; what a fresh look at the leaders cures is not delivered
+}
+
+// A fetcher keeps one Fetch request open to each broker that leads a partition of its cursors. It uses Fetch itself
+// rather than a consumer, because a replica needs the exact next offset and the high watermark of each reply, empty ones
+// too: a consumer hides the control records at the end of a log, and lag would never be 0 (S05).
+type fetcher struct {
+	cl      *kgo.Client
+	catalog *catalog
+	log     *slog.Logger
+	cursors func() []cursor
+	wake    chan struct{} // holds a token when a cursor was added
+
+	codec kgo.Decompressor
+}
+
+func newFetcher(cl *kgo.Client, cat *catalog, log *slog.Logger, cursors func() []cursor) *fetcher {
+	return &fetcher{cl: cl, catalog: cat, log: log, cursors: cursors, wake: make(chan struct{}, 1), codec: kgo.DefaultDecompressor()}
+}
+
+// run starts a loop for each broker that leads a wanted partition and ends when ctx does.
+func (f *fetcher) run(ctx context.Context) error {
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	wakes := make(map[int32]chan struct{})
+	tick := time.NewTicker(fetchMaxWait)
+	defer tick.Stop()
+	for {
+		for _, c := range f.cursors() {
+			tp, _, _ := c.at()
+			broker := f.catalog.leader(tp)
+			if broker < 0 {
+				f.catalog.invalidate()
+				continue
+			}
+			if wakes[broker] == nil {
+				wake := make(chan struct{}, 1)
+				wakes[broker] = wake
+				loops.Go(func() { f.loop(ctx, broker, wake) })
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		case <-f.wake:
+			for _, w := range wakes {
+				poke(w)
+			}
+		}
+	}
+}
+
+// loop fetches from one broker for as long as the node lives; a broker that leads nothing costs nothing.
+func (f *fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
+	failures := 0
+	for ctx.Err() == nil {
+		var mine []cursor
+		for _, c := range f.cursors() {
+			if tp, _, ok := c.at(); ok && f.catalog.leader(tp) == broker {
+				mine = append(mine, c)
+			}
+		}
+		if len(mine) == 0 {
+			t := time.NewTimer(fetchMaxWait)
+			select {
+			case <-ctx.Done():
+			case <-wake:
+			case <-t.C:
+			}
+			t.Stop()
+			continue
+		}
+		if err := f.once(ctx, broker, mine); err != nil && ctx.Err() == nil {
+			failures++
+			f.catalog.invalidate()
+			f.log.Debug("fetch failed", slog.Int("broker", int(broker)), slog.Any("error", err))
+			if !sleep(ctx, backoff(failures)) {
+				return
+			}
+			continue
+		}
+		failures = 0
+	}
+}
+
+// once sends one Fetch for cursors to broker and delivers the reply, partitions in parallel.
+func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) error {
+	req := kmsg.NewPtrFetchRequest()
+	req.MaxWaitMillis = int32(fetchMaxWait / time.Millisecond)
+	req.MinBytes, req.MaxBytes = 1, fetchMaxBytes
+	req.IsolationLevel = 1 // read_committed
+	req.SessionID, req.SessionEpoch = 0, -1
+	type asked struct {
+		cursor cursor
+		from   int64
+	}
+	byName := make(map[metadata.TopicPartition]asked, len(cursors))
+	names := make(map[[16]byte]string)
+	topics := make(map[string]int)
+	for _, c := range cursors {
+		tp, next, ok := c.at()
+		if _, twice := byName[tp]; !ok || twice {
+			continue // closed since, or an old life of the same partition: it gets the next fetch
+		}
+		byName[tp] = asked{c, next}
+		i, seen := topics[tp.Topic]
+		if !seen {
+			rt := kmsg.NewFetchRequestTopic()
+			rt.Topic = tp.Topic
+			if s, ok := f.catalog.topic(tp.Topic); ok {
+				rt.TopicID = s.id
+				names[s.id] = tp.Topic
+			}
+			i = len(req.Topics)
+			topics[tp.Topic] = i
+			req.Topics = append(req.Topics, rt)
+		}
+		rp := kmsg.NewFetchRequestTopicPartition()
+		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = tp.Partition, next, fetchPartitionBytes
+		rp.CurrentLeaderEpoch, rp.LastFetchedEpoch, rp.LogStartOffset = -1, -1, -1
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rp)
+	}
+	rctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	defer cancel()
+	kresp, err := f.cl.Broker(int(broker)).Request(rctx, req)
+	if err != nil {
+		return err
+	}
+	resp, ok := kresp.(*kmsg.FetchResponse)
+	if !ok {
+		return errors.New("reply to a fetch is none")
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var failed error
+	for i := range resp.Topics {
+		t := &resp.Topics[i]
+		topic := t.Topic
+		if topic == "" {
+			topic = names[t.TopicID]
+		}
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			a, ok := byName[metadata.TopicPartition{Topic: topic, Partition: p.Partition}]
+			if !ok {
+				continue
+			}
+			b, retry := f.decode(topic, p, a.from)
+			if retry != nil {
+				failed = retry
+				continue
+			}
+			wg.Go(func() { a.cursor.deliver(ctx, b) })
+		}
+	}
+	return failed
+}
+
+// decode reads one partition of a reply. retry is set when only a fresh look at the leaders can help.
+func (f *fetcher) decode(topic string, p *kmsg.FetchResponseTopicPartition, from int64) (b batch, retry error) {
+	err := kerr.ErrorForCode(p.ErrorCode)
+	if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
+		return batch{}, err
+	}
+	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
+		Offset:         from,
+		IsolationLevel: kgo.ReadCommitted(),
+		Topic:          topic,
+		Partition:      p.Partition,
+	}, p, f.codec, nil)
+	b = batch{from: from, records: fp.Records, next: max(next, from), start: p.LogStartOffset, end: p.HighWatermark, err: fp.Err}
+	return b, nil
+}

@@ -1,0 +1,187 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/iqgate/iqgate/metadata"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// Parameters of the connection to a router.
+const (
+	routerPing       = 10 * time.Second // keepalive; a router permits pings from 5s on
+	routerPingWait   = 3 * time.Second
+	routerRedialMin  = 100 * time.Millisecond
+	routerRedialMax  = time.Second
+	fullReportEvery  = 10 * time.Second // so that whatever went wrong heals
+	leavingReportMax = time.Second      // how long a closing node tries to say so
+)
+
+// A reporter keeps one stream of reports to one router: a full one first, then what changed at once and the lags each
+// interval. It redials for as long as the node lives; a router that is down costs nothing but that.
+type reporter struct {
+	n       *Node
+	address string
+}
+
+// run reports until ctx ends, and then says that the node is leaving.
+func (r *reporter) run(ctx context.Context) error {
+	opts := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           grpcbackoff.Config{BaseDelay: routerRedialMin, Multiplier: 1.6, Jitter: 0.2, MaxDelay: routerRedialMax},
+			MinConnectTimeout: 2 * time.Second,
+		}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: routerPing, Timeout: routerPingWait, PermitWithoutStream: true}),
+		grpc.WithDisableServiceConfig(),
+	}
+	target := r.address // resolved by DNS again at each connection
+	if r.n.cfg.DialRouter != nil {
+		target = "passthrough:///" + r.address
+		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return r.n.cfg.DialRouter(ctx, addr)
+		}))
+	}
+	cc, err := grpc.NewClient(target, opts...)
+	if err != nil {
+		return fmt.Errorf("router %s: %w", r.address, err)
+	}
+	defer func() { _ = cc.Close() }()
+	logged := false
+	for ctx.Err() == nil {
+		err := r.stream(ctx, iqv1.NewControlServiceClient(cc))
+		if ctx.Err() != nil {
+			return nil
+		}
+		if !logged {
+			r.n.log.Warn("cannot report to a router; trying again", slog.String("router", r.address), slog.Any("error", err))
+		}
+		logged = err != nil
+		if !sleep(ctx, routerRedialMin) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// stream reports over one stream until it breaks.
+func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) error {
+	// The stream outlives ctx by the leaving report.
+	sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	st, err := cl.Heartbeat(sctx)
+	if err != nil {
+		return err
+	}
+	full := make(chan struct{}, 1)
+	broken := make(chan error, 1)
+	go func() {
+		for {
+			resp, err := st.Recv()
+			if err != nil {
+				broken <- err
+				return
+			}
+			if resp.GetFullReport() {
+				poke(full)
+			}
+			r.n.suspected(resp.GetSuspects())
+		}
+	}()
+	tick := time.NewTicker(r.n.cfg.ReportInterval)
+	defer tick.Stop()
+	wantFull, lastFull := true, time.Now()
+	var had *metadata.HostMap
+	replicas := 0
+	for {
+		changed := r.n.roles.wait()
+		hosts := r.n.hostMap()
+		// A partial report cannot say that a replica is gone, so fewer replicas or another map make a full one.
+		now := len(r.n.replicaList())
+		wantFull = wantFull || now < replicas || hosts != had || time.Since(lastFull) >= fullReportEvery
+		req := r.n.report(wantFull)
+		if wantFull {
+			lastFull = time.Now()
+		}
+		had, replicas = hosts, now
+		if err := st.Send(req); err != nil {
+			select {
+			case err = <-broken:
+			case <-time.After(routerRedialMin):
+			}
+			return err
+		}
+		wantFull = false
+		select {
+		case <-tick.C:
+		case <-changed:
+		case <-full:
+			wantFull = true
+		case err := <-broken:
+			return err
+		case <-ctx.Done():
+			bye := r.n.report(true)
+			bye.Leaving = true
+			t := time.AfterFunc(leavingReportMax, cancel)
+			defer t.Stop()
+			if st.Send(bye) == nil && st.CloseSend() == nil {
+				<-broken
+			}
+			return nil
+		}
+	}
+}
+
+// report is one report: every replica with its lag, and in a full one the stores and the host map too.
+func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
+	now := time.Now()
+	req := &iqv1.HeartbeatRequest{
+		Node: n.cfg.NodeID, Incarnation: int64(n.incarnation), Sequence: n.sequence.Add(1), Application: n.group,
+		Address: n.address, Rack: n.cfg.Rack, Full: full,
+		Interval: durationpb.New(n.cfg.ReportInterval), InFlight: n.inFlight.Load(),
+	}
+	up := n.up.Load()
+	if up == nil {
+		return req
+	}
+	for _, r := range up.replicas.list() {
+		rep := r.report(now)
+		req.Replicas = append(req.Replicas, statusProto("", "", rep))
+		if rep.Input != nil {
+			req.Inputs = append(req.Inputs, &iqv1.ReplicaInput{Store: rep.Store, Partition: rep.Partition.Partition, InputPosition: positionProto(rep.Input)})
+		}
+	}
+	hm := up.hosts.Load()
+	if hm != nil {
+		req.Generation = int64(hm.Generation)
+	}
+	if full {
+		if hm != nil {
+			req.Hosts = hostMapProto(*hm)
+		}
+		for _, info := range up.storeInfos() {
+			req.Stores = append(req.Stores, storeProto(info))
+		}
+	}
+	return req
+}
+
+// suspected hears of the nodes that a router has lost.
+func (n *Node) suspected(list []*iqv1.Suspect) {
+	for _, s := range list {
+		if s.GetNode() == n.cfg.NodeID {
+			continue
+		}
+		n.log.Debug("a router suspects a node", slog.String("suspect", s.GetNode()), slog.Bool("refused", s.GetRefused()))
+	}
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// Bounds of what is fetched ahead of one input partition.
+const (
+	maxAheadRecords = 20_000
+	maxAheadBytes   = 8 << 20
+)
+
+// An input is one input partition of a running task. It lives as long as the task runs without interruption: after an
+// abort the task gets new inputs at the committed offsets, and what the old ones had fetched is never looked at again.
+type input struct {
+	tp     metadata.TopicPartition
+	task   metadata.TaskID
+	signal chan struct{} // the worker's
+
+	mu struct {
+		sync.Mutex
+		next    int64
+		queue   []batch
+		records int
+		bytes   int
+		closed  bool
+		err     error
+	}
+}
+
+func newInput(tp metadata.TopicPartition, task metadata.TaskID, next int64, signal chan struct{}) *input {
+	in := &input{tp: tp, task: task, signal: signal}
+	in.mu.next = next
+	return in
+}
+
+// at implements cursor.
+func (in *input) at() (metadata.TopicPartition, int64, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.tp, in.mu.next, !in.mu.closed && in.mu.err == nil && in.mu.records < maxAheadRecords && in.mu.bytes < maxAheadBytes
+}
+
+// deliver implements cursor.
+func (in *input) deliver(_ context.Context, b batch) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.mu.closed || b.from != in.mu.next {
+		return
+	}
+	if b.err != nil {
+		in.mu.err = b.err
+		poke(in.signal)
+		return
+	}
+	if b.next <= b.from {
+		return
+	}
+	in.mu.next = b.next
+	in.mu.queue = append(in.mu.queue, b)
+	in.mu.records += len(b.records)
+	for _, r := range b.records {
+		in.mu.bytes += len(r.Key) + len(r.Value)
+	}
+	if len(b.records) > 0 {
+		poke(in.signal)
+	}
+}
+
+// take hands out up to limit records and the offset below which everything has been handed out.
+func (in *input) take(limit int) (b batch, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.mu.queue) == 0 {
+		return batch{}, in.mu.err
+	}
+	b = in.mu.queue[0]
+	if len(b.records) > limit {
+		rest := b
+		rest.records = b.records[limit:]
+		rest.from = rest.records[0].Offset
+		b.records, b.next = b.records[:limit:limit], rest.from
+		in.mu.queue[0] = rest
+	} else {
+		in.mu.queue = in.mu.queue[1:]
+	}
+	in.mu.records -= len(b.records)
+	for _, r := range b.records {
+		in.mu.bytes -= len(r.Key) + len(r.Value)
+	}
+	return b, nil
+}
+
+func (in *input) close() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.mu.closed = true
+	in.mu.queue = nil
+}
+
+// An inputSet is the inputs of all running tasks, as the fetcher sees them. Only the worker changes it.
+type inputSet struct {
+	all atomic.Pointer[[]cursor]
+}
+
+func (s *inputSet) cursors() []cursor {
+	if p := s.all.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+func (s *inputSet) set(inputs []*input) {
+	cs := make([]cursor, len(inputs))
+	for i, in := range inputs {
+		cs[i] = in
+	}
+	s.all.Store(&cs)
+}

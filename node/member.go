@@ -1,0 +1,429 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// The group protocol as other tools see it: the type that consumers use, so that kafka-consumer-groups and the
+// broker's own checks understand members and assignments, and a name of our own.
+const (
+	groupProtocolType = "consumer"
+	groupProtocol     = "iqgate"
+)
+
+// ErrReplaced says that another process has joined the group with this node's id. The older one ends with it.
+var ErrReplaced = errors.New("another process runs with the same node id")
+
+// errLost says that the group does not know this member any more, or has gone on without it.
+var errLost = errors.New("the group went on without this node")
+
+// A membership is what the group gave this node in one generation.
+type membership struct {
+	generation metadata.Generation
+	assignment assign.Map
+	given      assign.Given
+	// before is the map of the generation before, as far as this node knows it.
+	before *assign.Map
+}
+
+// A member keeps the node in the consumer group: JoinGroup, SyncGroup and Heartbeat by requests of its own, because the
+// lease needs the answer to each heartbeat, the assignment every byte, and the commit the generation of its moment.
+//
+// Rebalances are cooperative (KIP-429): the node joins while it goes on processing and tells what it owns; a task that
+// moves is withheld until its owner has handed it over and rejoined without it.
+//
+// run owns joining; beat owns heartbeats, during a join too. They meet in mu.
+type member struct {
+	cfg   Config
+	group string
+	cl    *kgo.Client
+	lease *lease
+	tasks *taskTable
+	log   *slog.Logger
+
+	// address is where the node is reached; told to everybody.
+	address string
+	// owned are the active tasks that the worker has not given up.
+	owned func() []metadata.TaskID
+	// lags are the lags of the tasks that have local state.
+	lags func() map[metadata.TaskID]int64
+	// assigned hands a membership to the worker.
+	assigned func(*membership)
+	// lost tells the worker that it owns nothing any more, and returns when it has dropped everything.
+	lost func(ctx context.Context)
+
+	again chan struct{} // holds a token when the group, or this node, wants to rejoin
+	gone  chan struct{} // holds a token when a heartbeat said that the membership is lost
+	fatal chan error    // holds the reason to end
+
+	mu struct {
+		sync.Mutex
+		id         string // given by the group; empty before the first join and after a loss
+		generation int32
+		joining    bool
+		joined     time.Time
+	}
+	last *assign.Map // of the newest generation; run's alone
+	// rebalances counts the generations that this node has seen.
+	rebalances int64
+}
+
+// ask wants a rebalance soon: something changed that the leader should know.
+func (m *member) ask() { poke(m.again) }
+
+// current is the membership that a commit carries.
+func (m *member) current() (id string, generation int32, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.mu.id, m.mu.generation, m.mu.id != "" && m.mu.generation >= 0
+}
+
+// run joins and rejoins until ctx ends. It returns ErrReplaced when another process has taken the node id.
+func (m *member) run(ctx context.Context) error {
+	failures := 0
+	for ctx.Err() == nil {
+		err := m.join(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, kerr.FencedInstanceID):
+			return m.replaced(ctx)
+		case errors.Is(err, kerr.RebalanceInProgress):
+			continue
+		case errors.Is(err, errLost):
+			m.drop(ctx)
+			continue
+		case err != nil:
+			failures++
+			m.log.Warn("cannot join the group", slog.String("group", m.group), slog.Any("error", err))
+			if !sleep(ctx, backoff(failures)) {
+				return nil
+			}
+			continue
+		}
+		failures = 0
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-m.again:
+		case <-m.gone:
+			m.drop(ctx)
+		case err := <-m.fatal:
+			if errors.Is(err, kerr.FencedInstanceID) {
+				return m.replaced(ctx)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *member) replaced(ctx context.Context) error {
+	m.drop(ctx)
+	return fmt.Errorf("node id %s, group %s: %w", m.cfg.NodeID, m.group, ErrReplaced)
+}
+
+// drop forgets the membership: the lease ends at once, and the worker drops what it has.
+func (m *member) drop(ctx context.Context) {
+	m.mu.Lock()
+	m.mu.id, m.mu.generation = "", -1
+	m.lease.revoke()
+	m.mu.Unlock()
+	m.log.Warn("lost the membership of the group", slog.String("group", m.group))
+	m.lost(ctx)
+	select {
+	case <-m.gone:
+	default:
+	}
+}
+
+// join goes through JoinGroup and SyncGroup once and hands the result to the worker.
+func (m *member) join(ctx context.Context) error {
+	select { // whatever asked for a rebalance before is answered by this one
+	case <-m.again:
+	default:
+	}
+	m.mu.Lock()
+	m.mu.joining = true
+	id := m.mu.id
+	generation := m.mu.generation
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		m.mu.joining = false
+		m.mu.Unlock()
+	}()
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.RebalanceTimeout+m.cfg.SessionTimeout+kafkaRequestTimeout)
+	defer cancel()
+	resp, err := m.requestJoin(ctx, id, generation)
+	if err != nil {
+		return m.classify(err, "join")
+	}
+	before := m.last
+	var plan []kmsg.SyncGroupRequestGroupAssignment
+	if resp.LeaderID == resp.MemberID && !resp.SkipAssignment {
+		if plan, err = m.lead(resp.Members); err != nil {
+			return fmt.Errorf("plan the assignment: %w", err)
+		}
+	}
+	m.mu.Lock()
+	m.mu.id, m.mu.generation = resp.MemberID, resp.Generation
+	m.mu.Unlock()
+	data, err := m.requestSync(ctx, resp, plan)
+	if err != nil {
+		return m.classify(err, "sync")
+	}
+	var ca kmsg.ConsumerMemberAssignment
+	if err := ca.ReadFrom(data); err != nil {
+		return fmt.Errorf("read the assignment: %w", err)
+	}
+	am, err := assign.DecodeAssignment(ca.UserData)
+	if err != nil {
+		return fmt.Errorf("read the assignment: %w", err)
+	}
+	given, _ := am.Given(metadata.NodeID(m.cfg.NodeID), 0)
+	m.last = &am
+	m.rebalances++
+	m.mu.Lock()
+	m.mu.joined = time.Now()
+	m.mu.Unlock()
+	m.log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
+		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
+	m.assigned(&membership{generation: metadata.Generation(resp.Generation), assignment: am, given: given, before: before})
+	return nil
+}
+
+// classify says what an error of the group protocol means for the membership.
+func (m *member) classify(err error, during string) error {
+	switch {
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
+		return errLost
+	case errors.Is(err, kerr.RebalanceInProgress), errors.Is(err, kerr.FencedInstanceID):
+		return err
+	default:
+		return fmt.Errorf("%s group %s: %w", during, m.group, err)
+	}
+}
+
+func (m *member) requestJoin(ctx context.Context, id string, generation int32) (*kmsg.JoinGroupResponse, error) {
+	self := assign.Member{
+		Node: metadata.NodeID(m.cfg.NodeID), Address: m.address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
+		Lags: m.lags(),
+	}
+	if id != "" {
+		self.Owned, self.OwnedGeneration = m.owned(), metadata.Generation(generation)
+	}
+	meta := kmsg.NewConsumerMemberMetadata()
+	meta.Version = 0
+	for _, s := range m.cfg.Topology.Subtopologies() {
+		meta.Topics = append(meta.Topics, s.SourceTopics...)
+	}
+	slices.Sort(meta.Topics)
+	meta.UserData = assign.EncodeMember(self)
+
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Group = m.group
+	req.SessionTimeoutMillis = int32(m.cfg.SessionTimeout / time.Millisecond)     //nolint:gosec // G115: validated
+	req.RebalanceTimeoutMillis = int32(m.cfg.RebalanceTimeout / time.Millisecond) //nolint:gosec // G115: validated
+	req.MemberID = id
+	req.InstanceID = &m.cfg.NodeID
+	req.ProtocolType = groupProtocolType
+	p := kmsg.NewJoinGroupRequestProtocol()
+	p.Name, p.Metadata = groupProtocol, meta.AppendTo(nil)
+	req.Protocols = append(req.Protocols, p)
+	resp, err := req.RequestWith(ctx, m.cl)
+	if err != nil {
+		return nil, err
+	}
+	return resp, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// lead plans the assignment of all members.
+func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupRequestGroupAssignment, error) {
+	var all []assign.Member
+	for _, jm := range members {
+		var meta kmsg.ConsumerMemberMetadata
+		if err := meta.ReadFrom(jm.ProtocolMetadata); err != nil {
+			return nil, fmt.Errorf("metadata of member %s: %w", jm.MemberID, err)
+		}
+		am, err := assign.DecodeMember(meta.UserData)
+		if err != nil {
+			return nil, fmt.Errorf("user data of member %s: %w", jm.MemberID, err)
+		}
+		am.ID = jm.MemberID
+		all = append(all, am)
+	}
+	plan, err := assign.Plan(all, m.tasks.plan, m.last, assign.Options{
+		Standbys: m.cfg.Standbys, AcceptableLag: m.cfg.AcceptableLag, MaxWarmups: m.cfg.MaxWarmups,
+	})
+	if err != nil {
+		return nil, err
+	}
+	user := assign.EncodeAssignment(plan.Map)
+	var out []kmsg.SyncGroupRequestGroupAssignment
+	for _, am := range all {
+		ca := kmsg.NewConsumerMemberAssignment()
+		parts := make(map[string][]int32)
+		for _, id := range plan.Members[am.ID].Active {
+			if info := m.tasks.byID[id]; info != nil {
+				for _, tp := range info.inputs {
+					parts[tp.Topic] = append(parts[tp.Topic], tp.Partition)
+				}
+			}
+		}
+		for topic, ps := range parts {
+			ct := kmsg.NewConsumerMemberAssignmentTopic()
+			ct.Topic, ct.Partitions = topic, ps
+			ca.Topics = append(ca.Topics, ct)
+		}
+		slices.SortFunc(ca.Topics, func(a, b kmsg.ConsumerMemberAssignmentTopic) int { return strings.Compare(a.Topic, b.Topic) })
+		ca.UserData = user
+		ga := kmsg.NewSyncGroupRequestGroupAssignment()
+		ga.MemberID, ga.MemberAssignment = am.ID, ca.AppendTo(nil)
+		out = append(out, ga)
+	}
+	return out, nil
+}
+
+func (m *member) requestSync(ctx context.Context, join *kmsg.JoinGroupResponse, plan []kmsg.SyncGroupRequestGroupAssignment) ([]byte, error) {
+	req := kmsg.NewPtrSyncGroupRequest()
+	req.Group, req.Generation, req.MemberID = m.group, join.Generation, join.MemberID
+	req.InstanceID = &m.cfg.NodeID
+	req.ProtocolType = kmsg.StringPtr(groupProtocolType)
+	req.Protocol = kmsg.StringPtr(groupProtocol)
+	req.GroupAssignment = plan
+	resp, err := req.RequestWith(ctx, m.cl)
+	if err != nil {
+		return nil, err
+	}
+	return resp.MemberAssignment, kerr.ErrorForCode(resp.ErrorCode)
+}
+
+// beat sends a heartbeat each interval until ctx ends. Every answer renews the lease, or says what is wrong.
+func (m *member) beat(ctx context.Context) error {
+	tick := time.NewTicker(m.cfg.GroupHeartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			m.beatOnce(ctx)
+		}
+	}
+}
+
+func (m *member) beatOnce(ctx context.Context) {
+	id, generation, ok := m.current()
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Lease)
+	defer cancel()
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.Generation, req.MemberID, req.InstanceID = m.group, generation, id, &m.cfg.NodeID
+	sent := time.Now()
+	resp, err := req.RequestWith(ctx, m.cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.mu.id != id || m.mu.generation != generation {
+		return // an answer to a membership that is over says nothing of this one
+	}
+	switch {
+	case err == nil:
+		m.lease.renew(sent)
+	case errors.Is(err, kerr.RebalanceInProgress):
+		m.lease.renewDuring(sent, m.cfg.RebalanceTimeout)
+		if !m.mu.joining {
+			poke(m.again)
+		}
+	case errors.Is(err, kerr.FencedInstanceID):
+		m.lease.revoke()
+		select {
+		case m.fatal <- err:
+		default:
+		}
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
+		// During a join the generation may have been counted up without this node knowing its own part yet.
+		if !m.mu.joining {
+			m.lease.revoke()
+			poke(m.gone)
+		}
+	default:
+		m.log.Debug("group heartbeat failed", slog.Any("error", err))
+	}
+}
+
+// leave takes the node out of the group, so that others get its tasks at once.
+func (m *member) leave(ctx context.Context) error {
+	m.mu.Lock()
+	id := m.mu.id
+	m.mu.id, m.mu.generation = "", -1
+	m.lease.revoke()
+	m.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	return leaveGroup(ctx, m.cl, m.group, id, m.cfg.NodeID)
+}
+
+// leaveGroup removes a member from the group. With an empty id the static member of that instance id is removed, whatever
+// its member id is; a survivor does that for a dead node.
+func leaveGroup(ctx context.Context, cl *kgo.Client, group, id, instance string) error {
+	req := kmsg.NewPtrLeaveGroupRequest()
+	req.Group, req.MemberID = group, id
+	lm := kmsg.NewLeaveGroupRequestMember()
+	lm.MemberID, lm.InstanceID = id, &instance
+	req.Members = append(req.Members, lm)
+	resp, err := req.RequestWith(ctx, cl)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err == nil && len(resp.Members) > 0 {
+		err = kerr.ErrorForCode(resp.Members[0].ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("leave group %s: %w", group, err)
+	}
+	return nil
+}
+
+// fence initialises a transactional id: its open transaction is aborted, or completed if its end was decided, and whoever
+// held the id before is refused by the broker from then on.
+func fence(ctx context.Context, cl *kgo.Client, transactionalID string, timeout time.Duration) error {
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID = &transactionalID
+	req.TransactionTimeoutMillis = int32(timeout / time.Millisecond) //nolint:gosec // G115: validated
+	req.ProducerID, req.ProducerEpoch = -1, -1
+	for tries := 1; ; tries++ {
+		resp, err := req.RequestWith(ctx, cl)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, kerr.ConcurrentTransactions) && !kerr.IsRetriable(err):
+			return fmt.Errorf("fence %s: %w", transactionalID, err)
+		case !sleep(ctx, backoff(tries)):
+			return ctx.Err()
+		}
+	}
+}

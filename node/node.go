@@ -1,0 +1,342 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/iqgate/iqgate/metadata"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/store"
+)
+
+// Parameters of the node's query server. Clients may ping as often as every serverMinPing; ours do every 10s.
+const (
+	serverMinPing    = 5 * time.Second
+	serverWindow     = 1 << 20
+	serverMaxStreams = 100_000
+)
+
+// A Node runs an application's tasks and serves their state. New makes it and starts nothing; Run owns every goroutine.
+type Node struct {
+	cfg         Config
+	group       string
+	log         *slog.Logger
+	address     string // advertised
+	listener    net.Listener
+	incarnation metadata.Incarnation
+	admin       *kgo.Client
+	replicas    *replicaSet
+	tasks       *taskTable
+	news        *news
+	roles       *news
+	health      *health.Server
+
+	up       atomic.Pointer[running] // nil until Kafka and the topics are there
+	closing  atomic.Bool
+	stopped  chan struct{} // closed when the worker has ended
+	sequence atomic.Int64
+	inFlight atomic.Int32
+	waiting  atomic.Int64
+}
+
+// running is what exists once Kafka and the topics are there.
+type running struct {
+	tasks    *taskTable
+	catalog  *catalog
+	replicas *replicaSet
+	worker   *worker
+	member   *member
+	hosts    atomic.Pointer[metadata.HostMap]
+	changed  atomic.Pointer[map[string]countChange] // by store
+	awaited  atomic.Pointer[[]metadata.TaskID]      // see assign.Given.Awaited
+}
+
+// countChange is a source topic whose partition count is not what a store was built with (S29).
+type countChange struct {
+	topic  string
+	actual int32
+}
+
+// changes are the stores whose source topics have another partition count now.
+func (up *running) changes() map[string]countChange {
+	if p := up.changed.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// checkCounts compares the topics' partition counts with the stores'.
+func (up *running) checkCounts(log *slog.Logger) {
+	changes := make(map[string]countChange)
+	for name, spec := range up.tasks.stores {
+		for _, topic := range up.tasks.sources(spec) {
+			if have, ok := up.catalog.partitions(topic); ok && have != up.tasks.counts[name] {
+				changes[name] = countChange{topic: topic, actual: have}
+			}
+		}
+	}
+	old := up.changes()
+	for name, c := range changes {
+		if old[name] != c {
+			log.Error("a source topic has another partition count than its store; reads of the store are refused",
+				slog.String("store", name), slog.String("topic", c.topic), slog.Int("expected", int(up.tasks.counts[name])), slog.Int("actual", int(c.actual)))
+		}
+	}
+	up.changed.Store(&changes)
+}
+
+// New checks the configuration and listens, so that a port that is taken is an error at once. It starts nothing.
+func New(cfg Config) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	n := &Node{
+		cfg: cfg, group: cfg.Topology.Application(), log: cfg.Logger, listener: cfg.Listener, address: cfg.Advertised,
+		news: newNews(), roles: newNews(), health: health.NewServer(), stopped: make(chan struct{}),
+	}
+	if n.listener == nil {
+		var lc net.ListenConfig
+		l, err := lc.Listen(context.Background(), "tcp", cfg.Listen) //nolint:forbidigo // listening does not wait
+		if err != nil {
+			return nil, fmt.Errorf("node: Listen %q: %w", cfg.Listen, err)
+		}
+		n.listener = l
+	}
+	if n.address == "" {
+		n.address = n.listener.Addr().String()
+	}
+	return n, nil
+}
+
+// Address is where the node's query service is reached.
+func (n *Node) Address() string { return n.address }
+
+// Run works until ctx ends, then stops in order: no new reads, a last commit, out of the group, stores closed. It returns
+// nil after that, and an error when the node cannot go on: its id is taken (ErrReplaced), a topic does not fit.
+//
+// A node whose ctx ends gives its tasks away at once; one that is killed is noticed by its silence.
+func (n *Node) Run(ctx context.Context) error {
+	state, err := openStateDir(n.cfg.StateDir)
+	if err != nil {
+		return errors.Join(err, n.listener.Close())
+	}
+	defer state.close()
+	n.incarnation = state.incarnation
+
+	srv := n.newServer()
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(n.listener) }()
+	defer func() {
+		stopServer(srv, n.cfg.ShutdownTimeout)
+		<-served
+	}()
+
+	g, gctx := errgroup.WithContext(ctx)
+	for _, address := range n.cfg.Routers {
+		r := &reporter{n: n, address: address}
+		g.Go(func() error { return r.run(gctx) })
+	}
+	g.Go(func() error { return n.runKafka(gctx) })
+	g.Go(func() error {
+		select {
+		case err := <-served:
+			served <- err
+			return fmt.Errorf("serve queries: %w", err)
+		case <-gctx.Done():
+			n.closing.Store(true)
+			n.health.Shutdown()
+			return nil
+		}
+	})
+	return g.Wait()
+}
+
+// stopServer lets running calls end, for a while.
+func stopServer(srv *grpc.Server, wait time.Duration) {
+	t := time.AfterFunc(wait, srv.Stop)
+	defer t.Stop()
+	srv.GracefulStop()
+}
+
+func (n *Node) newServer() *grpc.Server {
+	srv := grpc.NewServer(
+		grpc.MaxRecvMsgSize(n.cfg.MaxMessageBytes),
+		grpc.MaxSendMsgSize(n.cfg.MaxMessageBytes),
+		grpc.InitialWindowSize(serverWindow),
+		grpc.MaxConcurrentStreams(serverMaxStreams),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: serverMinPing, PermitWithoutStream: true}),
+	)
+	iqv1.RegisterQueryServiceServer(srv, &queryServer{n: n})
+	iqv1.RegisterMetadataServiceServer(srv, &metadataServer{n: n})
+	healthpb.RegisterHealthServer(srv, n.health)
+	n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	reflection.Register(srv)
+	return srv
+}
+
+// runKafka is everything that needs Kafka, from waiting for it to leaving the group.
+func (n *Node) runKafka(ctx context.Context) error {
+	admin, err := kgo.NewClient(n.cfg.baseOptions()...)
+	if err != nil {
+		return fmt.Errorf("make the Kafka client: %w", err)
+	}
+	defer admin.Close()
+	n.admin = admin
+	cat := newCatalog(admin, n.log, nil)
+	cat.topics = topicsOf(n.cfg.Topology)
+	tasks, err := prepareTopics(ctx, n.cfg, admin, cat, n.log)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	limit, err := produceLimit(ctx, admin, n.cfg.Topology)
+	if err != nil {
+		return err
+	}
+	inputClient, err := kgo.NewClient(n.cfg.baseOptions()...)
+	if err != nil {
+		return fmt.Errorf("make the Kafka client: %w", err)
+	}
+	defer inputClient.Close()
+	changelogClient, err := kgo.NewClient(n.cfg.baseOptions()...)
+	if err != nil {
+		return fmt.Errorf("make the Kafka client: %w", err)
+	}
+	defer changelogClient.Close()
+
+	up, run := n.assemble(tasks, cat, limit, inputClient, changelogClient)
+	n.tasks, n.replicas = tasks, up.replicas
+	n.up.Store(up)
+	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	n.log.Info("joining the group", slog.String("group", n.group), slog.String("address", n.address), slog.Int("tasks", len(tasks.plan)))
+	err = run(ctx)
+	close(n.stopped)
+
+	// The node's context has ended; what is left has its own bound.
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
+	defer cancel()
+	if leaveErr := up.member.leave(end); leaveErr != nil {
+		n.log.Warn("could not leave the group; it notices after the session timeout", slog.Any("error", leaveErr))
+	}
+	return errors.Join(err, up.replicas.closeAll(end))
+}
+
+// assemble makes the parts that work with Kafka and returns what runs them.
+func (n *Node) assemble(tasks *taskTable, cat *catalog, limit int32, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
+	base := time.Now()
+	held := newLease(n.cfg.Lease, base)
+	set := &replicaSet{
+		application: n.group, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
+		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log},
+		dir:          n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
+	}
+	set.mu.all = make(map[metadata.Partition]*replica)
+	set.publish()
+	inputs := &inputSet{}
+	inputFetch := newFetcher(inputClient, cat, n.log, inputs.cursors)
+	tail := newFetcher(changelogClient, cat, n.log, set.cursors)
+	set.fetch = tail.wake
+	m := &member{
+		cfg: n.cfg, group: n.group, cl: n.admin, lease: held, tasks: tasks, log: n.log, address: n.address,
+		again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
+	}
+	m.mu.generation = -1
+	w := &worker{
+		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
+		inputs: inputs, fetch: inputFetch.wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		promoted: make(chan *promotion), peeks: make(chan *peek), limit: limit,
+		active: make(map[metadata.TaskID]*activeTask),
+	}
+	w.mail.abort = func() {}
+	w.owned.Store(&[]metadata.TaskID{})
+	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w, member: m}
+	up.checkCounts(n.log)
+	cat.refreshed = func() { up.checkCounts(n.log) }
+	m.owned = func() []metadata.TaskID { return *w.owned.Load() }
+	m.lags = func() map[metadata.TaskID]int64 { return set.taskLags(time.Now()) }
+	m.lost = w.lost
+	m.assigned = func(a *membership) {
+		hm := tasks.hostMap(a.assignment, a.generation)
+		up.hosts.Store(&hm)
+		up.awaited.Store(&a.given.Awaited)
+		w.assigned(a)
+		n.roles.announce()
+	}
+	set.adoptLocal(time.Now())
+	return up, func(ctx context.Context) error {
+		// The worker ends last: until it has made its last commit, heartbeats and fetches go on.
+		rest, stopRest := context.WithCancel(context.WithoutCancel(ctx))
+		defer stopRest()
+		g, gctx := errgroup.WithContext(ctx)
+		h, hctx := errgroup.WithContext(rest)
+		h.Go(func() error { return cat.run(hctx, n.cfg.TopicCheckInterval) })
+		h.Go(func() error { return inputFetch.run(hctx) })
+		h.Go(func() error { return tail.run(hctx) })
+		h.Go(func() error { return set.run(hctx) })
+		h.Go(func() error { return n.sampleEnds(hctx) })
+		h.Go(func() error { return m.beat(hctx) })
+		h.Go(func() error { return n.watchAwaited(hctx, up) })
+		g.Go(func() error { return m.run(gctx) })
+		g.Go(func() error { return w.run(gctx) })
+		err := g.Wait()
+		stopRest()
+		return errors.Join(err, h.Wait())
+	}
+}
+
+func (n *Node) hostMap() *metadata.HostMap {
+	if up := n.up.Load(); up != nil {
+		return up.hosts.Load()
+	}
+	return nil
+}
+
+func (n *Node) replicaList() []*replica {
+	if up := n.up.Load(); up != nil {
+		return up.replicas.list()
+	}
+	return nil
+}
+
+// watchAwaited asks for a rebalance when a replica that has a better use once it has caught up has done so. (Kafka
+// Streams probes by the clock instead, every ten minutes.)
+func (n *Node) watchAwaited(ctx context.Context, up *running) error {
+	tick := time.NewTicker(n.cfg.LagSampleInterval)
+	defer tick.Stop()
+	var asked *[]metadata.TaskID
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		awaited := up.awaited.Load()
+		if awaited == nil || len(*awaited) == 0 || awaited == asked {
+			continue
+		}
+		lags := up.replicas.taskLags(time.Now())
+		for _, id := range *awaited {
+			if lag, ok := lags[id]; ok && lag != metadata.LagUnknown && lag <= n.cfg.AcceptableLag {
+				asked = awaited // once for each assignment
+				up.member.ask()
+				break
+			}
+		}
+	}
+}

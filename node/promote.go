@@ -1,0 +1,191 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// A promotion makes a task ready to run as active here. Its steps, in order:
+//
+//  1. Fence the nodes that held the task before and are not in the group any more: their open transactions end.
+//  2. Ask for the committed input offsets until no transaction that commits some is open (KIP-447). From then on no
+//     earlier owner can commit: the group refuses its generation.
+//  3. Only then ask for each changelog's end. Everything that belongs to those offsets lies below it.
+//  4. Wait until the tail has applied everything below the ends. It reads committed, so a transaction that is open
+//     below them is waited for, not skipped (S06).
+//  5. Take the writer tokens, so that nobody but the task writes.
+//
+// The other order, or the last stable offset in place of the end, gives wrong results in rare races.
+type promotion struct {
+	task  *taskInfo
+	life  uint64
+	fence []string // transactional ids
+
+	committed map[metadata.TopicPartition]int64
+	err       error
+}
+
+// pauses and limits of a promotion.
+const (
+	unstableRetry   = 20 * time.Millisecond
+	promoteLogAfter = 5 * time.Second // between two lines that say what a promotion waits for
+)
+
+// promote runs the promotion until it is done or ctx ends; failures are tried again. It hands the result to the worker,
+// which gives the tokens back if it has no use for it any more.
+func (w *worker) promote(ctx context.Context, p *promotion) {
+	for tries := 1; ; tries++ {
+		err := w.tryPromote(ctx, p)
+		if ctx.Err() != nil {
+			if err == nil {
+				w.giveTokens(p.task)
+			}
+			return
+		}
+		if err == nil {
+			break
+		}
+		if tries%10 == 1 || !errors.Is(err, errUnstable) {
+			w.log.Info("restoring a task", slog.String("task", p.task.id.String()), slog.Any("waiting", err))
+		}
+		pause := backoff(tries)
+		if errors.Is(err, errUnstable) {
+			pause = unstableRetry
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+	select {
+	case w.promoted <- p:
+	case <-ctx.Done():
+		w.giveTokens(p.task)
+	}
+}
+
+func (w *worker) giveTokens(t *taskInfo) {
+	for _, s := range t.stores {
+		if r := w.replicas.get(s.id); r != nil {
+			r.give()
+		}
+	}
+}
+
+func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
+	rctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	defer cancel()
+	for len(p.fence) > 0 {
+		if err := fence(rctx, w.cl, p.fence[0], w.cfg.TransactionTimeout); err != nil {
+			return err
+		}
+		w.log.Info("fenced", slog.String("transactional_id", p.fence[0]))
+		p.fence = p.fence[1:]
+	}
+	committed, err := committedOffsets(rctx, w.cl, w.group, p.task.inputs, true)
+	if err != nil {
+		return err
+	}
+	if p.committed, err = w.startOffsets(rctx, p.task, committed); err != nil {
+		return err
+	}
+	var changelogs []metadata.TopicPartition
+	for _, s := range p.task.stores {
+		changelogs = append(changelogs, s.changelog)
+	}
+	if len(changelogs) == 0 {
+		return nil
+	}
+	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
+	ends, err := listOffsets(rctx, w.cl, changelogs, atEnd)
+	if err != nil {
+		return err
+	}
+	if len(ends) < len(changelogs) {
+		return fmt.Errorf("ends of %v: only %d of %d are known", changelogs, len(ends), len(changelogs))
+	}
+	return w.takeAt(ctx, p.task, ends)
+}
+
+// startOffsets is where each input begins: at the committed offset, at the start of the log when none is committed
+// (Kafka Streams' default), or at the start when retention has deleted what was committed last.
+func (w *worker) startOffsets(ctx context.Context, t *taskInfo, committed map[metadata.TopicPartition]int64) (map[metadata.TopicPartition]int64, error) {
+	starts, err := listOffsets(ctx, w.cl, t.inputs, atStart)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := listOffsets(ctx, w.cl, t.inputs, atEnd)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[metadata.TopicPartition]int64, len(t.inputs))
+	for _, tp := range t.inputs {
+		start, okStart := starts[tp]
+		end, okEnd := ends[tp]
+		offset, okOffset := committed[tp]
+		switch {
+		case !okStart || !okEnd || !okOffset:
+			return nil, fmt.Errorf("offsets of input %s are not known", tp)
+		case offset < 0:
+			at[tp] = start
+		case offset < start:
+			w.log.Error("input records were deleted before they were processed", slog.String("input", tp.String()),
+				slog.Int64("committed", offset), slog.Int64("start", start))
+			at[tp] = start
+		case offset > end:
+			return nil, fmt.Errorf("committed offset %d of input %s is beyond its end %d: was the topic made anew?", offset, tp, end)
+		default:
+			at[tp] = offset
+		}
+	}
+	return at, nil
+}
+
+// takeAt waits until every store of the task has applied everything below its changelog's end and takes all writer tokens.
+func (w *worker) takeAt(ctx context.Context, t *taskInfo, ends map[metadata.TopicPartition]int64) error {
+	var taken []*replica
+	lastLog := time.Now()
+	for _, s := range t.stores {
+		for {
+			changed := w.news.wait()
+			r := w.replicas.get(s.id)
+			if r != nil && r.kv.Load() != nil && r.broken.Load() == nil && r.position() >= ends[s.changelog] {
+				if err := r.take(ctx); err != nil {
+					break
+				}
+				if r.kv.Load() != nil && r.broken.Load() == nil && r.position() >= ends[s.changelog] {
+					taken = append(taken, r)
+					break
+				}
+				r.give() // rebuilt in between
+				continue
+			}
+			if now := time.Now(); r != nil && now.Sub(lastLog) > promoteLogAfter {
+				lastLog = now
+				w.log.Info("restoring", slog.String("store", s.id.String()), slog.Int64("position", r.position()), slog.Int64("end", ends[s.changelog]))
+			}
+			t := time.NewTimer(promoteLogAfter)
+			select {
+			case <-changed:
+			case <-t.C:
+			case <-ctx.Done():
+			}
+			t.Stop()
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		if ctx.Err() != nil {
+			for _, r := range taken {
+				r.give()
+			}
+			return ctx.Err()
+		}
+	}
+	return nil
+}

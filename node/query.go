@@ -1,0 +1,245 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/partitioner"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/store"
+)
+
+// queryServer is the iq.v1 query service of a node: it answers what it hosts and refuses the rest. A policy is judged with
+// what the node knows right after the read of the value, so that no bound is honoured by an older look (I4).
+type queryServer struct {
+	iqv1.UnimplementedQueryServiceServer
+	n *Node
+}
+
+// Get implements QueryService.
+func (s *queryServer) Get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	s.n.inFlight.Add(1)
+	defer s.n.inFlight.Add(-1)
+	resp, err := s.n.get(ctx, req)
+	if err != nil {
+		if iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
+			s.n.log.Error("a read failed", slog.String("store", req.GetStore()), slog.Any("error", err))
+		}
+		return nil, iqerr.Status(err)
+	}
+	return resp, nil
+}
+
+func (n *Node) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	if n.closing.Load() {
+		return nil, &iqerr.ClosingError{Node: n.cfg.NodeID}
+	}
+	p, err := policyOf(req.GetPolicy(), n.cfg.DefaultPolicy)
+	if req.GetStore() == "" {
+		err = errors.Join(err, iqerr.Invalid("store", "", "must be given"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, err := n.locate(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := n.tryRead(ctx, p, id, req)
+	if p.wait == 0 || !waitHelps(err) {
+		return resp, err
+	}
+	if n.waiting.Add(1) > int64(n.cfg.MaxWaiting) {
+		n.waiting.Add(-1)
+		return nil, &iqerr.OverloadedError{Node: n.cfg.NodeID, InFlight: int64(n.cfg.MaxWaiting), Limit: int64(n.cfg.MaxWaiting), RetryAfter: noActiveRetry}
+	}
+	defer n.waiting.Add(-1)
+	timeout := time.NewTimer(p.wait)
+	defer timeout.Stop()
+	for {
+		changed := n.news.wait()
+		resp, err = n.tryRead(ctx, p, id, req)
+		if !waitHelps(err) {
+			return resp, err
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return nil, err
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// waitHelps says whether a read may succeed later on this very node.
+func waitHelps(err error) bool {
+	return errors.Is(err, iqerr.ErrStale) || errors.Is(err, iqerr.ErrPositionNotReached) || errors.Is(err, iqerr.ErrNoActive) || errors.Is(err, iqerr.ErrNotHosted)
+}
+
+// locate finds the store partition that a request is about.
+func (n *Node) locate(req *iqv1.GetRequest) (metadata.Partition, error) {
+	up := n.up.Load()
+	if up == nil {
+		return metadata.Partition{}, &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "Kafka and the application's topics", RetryAfter: time.Second}
+	}
+	spec, ok := up.tasks.stores[req.GetStore()]
+	if !ok || req.GetApplication() != "" && req.GetApplication() != n.group {
+		known := make([]string, 0, len(up.tasks.stores))
+		for name := range up.tasks.stores {
+			known = append(known, name)
+		}
+		slices.Sort(known)
+		return metadata.Partition{}, &iqerr.StoreUnknownError{Store: req.GetStore(), Known: known}
+	}
+	count := up.tasks.counts[spec.Name]
+	if c, changed := up.changes()[spec.Name]; changed {
+		return metadata.Partition{}, &iqerr.PartitionsChangedError{Store: spec.Name, Topic: c.topic, Want: count, Have: c.actual}
+	}
+	if req.Partition != nil {
+		if got := req.GetPartition(); got < 0 || got >= count {
+			return metadata.Partition{}, iqerr.Invalid("partition", got, fmt.Sprintf("the store's partitions are 0 to %d", count-1))
+		}
+		return metadata.Partition{Store: spec.Name, Partition: req.GetPartition()}, nil
+	}
+	part, err := n.cfg.Partitioners.Get(spec.Partitioner)
+	if err != nil {
+		return metadata.Partition{}, iqerr.Invalid("store", spec.Name, err.Error())
+	}
+	in, err := partitioner.Lookup(part, req.GetKey(), count)
+	if err != nil {
+		return metadata.Partition{}, err
+	}
+	for _, p := range in { // a multicast key: any of its partitions will do, best one that is here
+		id := metadata.Partition{Store: spec.Name, Partition: p}
+		if up.replicas.get(id) != nil {
+			return id, nil
+		}
+	}
+	if len(in) == 0 {
+		return metadata.Partition{Store: spec.Name, Partition: part.Partition(req.GetKey(), count)}, nil
+	}
+	return metadata.Partition{Store: spec.Name, Partition: in[0]}, nil
+}
+
+// tryRead reads once and judges right after the read.
+func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	up := n.up.Load()
+	r := up.replicas.get(id)
+	if r == nil {
+		return nil, n.notHosted(up, id)
+	}
+	if p.mode == iqv1.ReadPolicy_MODE_STRONG {
+		if f := r.flight.Load(); f != nil {
+			select {
+			case <-f.done:
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+	}
+	// An active's lease must hold before the read as well as after it.
+	heldBefore := r.set.lease.valid(time.Now())
+	before := r.input.Load() // before the value, so that it never covers what the value does not have
+	kv := r.kv.Load()
+	if kv == nil {
+		return nil, n.notOpen(p, r)
+	}
+	value, found, at, err := kv.Get(req.GetKey())
+	switch {
+	case errors.Is(err, store.ErrClosed):
+		return nil, n.notOpen(p, r)
+	case errors.Is(err, store.ErrCorrupt):
+		return nil, &iqerr.CorruptError{Node: n.cfg.NodeID, Store: id.Store, Partition: id.Partition, Problem: err.Error()}
+	case err != nil:
+		return nil, err
+	}
+	if p.uncommitted {
+		if v, ok, err := n.peek(ctx, id, req.GetKey()); err == nil {
+			value, found = v, ok
+		} else if !errors.Is(err, errNotActive) {
+			return nil, err
+		}
+	}
+	now := time.Now()
+	st := *r.now.Load()
+	f := facts{
+		standing: st, lag: r.lag(st, at.Position, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
+		leaseValid: heldBefore && r.set.lease.valid(now),
+	}
+	if st.role == metadata.RoleActive && st.state == metadata.StateRunning && before != nil {
+		f.input = *before
+	} else if samples := r.samples.Load(); samples != nil {
+		f.input = inputAt(*samples, at.Position)
+	}
+	status := statusProto(n.cfg.NodeID, n.address, metadata.Replica{
+		Partition: id, Role: st.role, State: st.state, Generation: st.generation, Lag: f.lag, LeaseValid: f.leaseValid,
+	})
+	if reason, why := judge(p, f); reason != iqv1.Reason_REASON_UNSPECIFIED {
+		return nil, refuse(p, id, candidate(status, reason, why), req.GetPolicy().GetAtLeast())
+	}
+	resp := &iqv1.GetResponse{Found: found, Served: status, InputPosition: positionProto(f.input)}
+	if found {
+		resp.Value, resp.TimestampMs = value.Bytes, value.Timestamp
+	}
+	if req.GetExplain() {
+		c := candidate(status, iqv1.Reason_REASON_UNSPECIFIED, "within the policy")
+		c.Rank = 1
+		resp.Decision = &iqv1.Decision{Store: id.Store, Partition: id.Partition, Candidates: []*iqv1.Candidate{c}}
+	}
+	return resp, nil
+}
+
+// peek asks the worker for a key with its uncommitted writes.
+func (n *Node) peek(ctx context.Context, id metadata.Partition, key []byte) (store.Value, bool, error) {
+	up := n.up.Load()
+	p := &peek{partition: id, key: key, reply: make(chan peeked, 1)}
+	select {
+	case up.worker.peeks <- p:
+	case <-ctx.Done():
+		return store.Value{}, false, ctx.Err()
+	case <-n.stopped:
+		return store.Value{}, false, iqerr.ErrClosing
+	}
+	select {
+	case got := <-p.reply:
+		return got.value, got.found, got.err
+	case <-ctx.Done():
+		return store.Value{}, false, ctx.Err()
+	case <-n.stopped:
+		return store.Value{}, false, iqerr.ErrClosing
+	}
+}
+
+// notHosted names whom the newest host map names for the partition, the active first.
+func (n *Node) notHosted(up *running, id metadata.Partition) error {
+	e := &iqerr.NotHostedError{Node: n.cfg.NodeID, Store: id.Store, Partition: id.Partition}
+	hm := up.hosts.Load()
+	if hm == nil {
+		return &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "the first assignment", RetryAfter: noActiveRetry}
+	}
+	for _, h := range hm.Hosts {
+		if slices.Contains(h.Active, id) {
+			e.Named = slices.Insert(e.Named, 0, string(h.Node))
+		} else if slices.Contains(h.Standby, id) {
+			e.Named = append(e.Named, string(h.Node))
+		}
+	}
+	return e
+}
+
+// notOpen is the refusal of a replica whose store is being opened or rebuilt.
+func (n *Node) notOpen(p policy, r *replica) error {
+	now := time.Now()
+	c := candidate(statusProto(n.cfg.NodeID, n.address, r.report(now)), iqv1.Reason_REASON_STALE, "its store is not open yet")
+	if p.mode == iqv1.ReadPolicy_MODE_STRONG || p.mode == iqv1.ReadPolicy_MODE_ACTIVE {
+		c.Reason = iqv1.Reason_REASON_NO_ACTIVE
+	}
+	return refuse(p, r.id, c, nil)
+}

@@ -1,0 +1,358 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/store"
+)
+
+// A standing is the role and state of a replica and the generation that gave it the role.
+type standing struct {
+	role       metadata.Role
+	state      metadata.State
+	generation metadata.Generation
+}
+
+// A flight is a transaction whose EndTxn was sent and whose outcome is not applied yet. Kafka may have committed it, so
+// a strong read waits until done is closed.
+type flight struct {
+	since time.Time
+	done  chan struct{}
+}
+
+// A replica is one store partition on this node. Its life:
+//
+//  1. RESTORING: the tail applies the changelog. It ends when the position has passed the end that the first fetch told.
+//  2. A standby is RUNNING from then on; the tail goes on for ever.
+//  3. An active stays RESTORING until the worker has promoted its task (promote.go), and then takes the writer token.
+//  4. When the task is revoked, lost or reset the token goes back and the tail continues where the task stopped.
+//
+// Invariants: I1, only committed changes are applied (the tail reads committed, the worker applies after EndTxn); I2, the
+// store writes the position with the data; I3, whoever applies holds the token in writer.
+type replica struct {
+	id        metadata.Partition
+	task      metadata.TaskID
+	changelog metadata.TopicPartition
+	dir       string
+	set       *replicaSet
+
+	writer chan struct{} // holds the token that allows to apply
+	kv     atomic.Pointer[store.KV]
+	now    atomic.Pointer[standing]
+	// samples is replaced, never written.
+	samples atomic.Pointer[[]sample]
+	flight  atomic.Pointer[flight]
+	// input is the active's own input position; nil for others.
+	input atomic.Pointer[metadata.Position]
+
+	next       atomic.Int64 // changelog offset to fetch next; unknown before the store is open
+	restoreEnd atomic.Int64 // the end that restoring must pass, unknown before the first fetch
+	caughtUp   atomic.Bool  // has passed restoreEnd
+	broken     atomic.Pointer[brokenStore]
+	released   atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
+}
+
+// brokenStore is why a store has to be dropped and rebuilt, or cannot be opened.
+type brokenStore struct{ reason string }
+
+const unknownOffset = -1
+
+func newReplica(set *replicaSet, id metadata.Partition, task metadata.TaskID, changelog metadata.TopicPartition, dir string) *replica {
+	r := &replica{id: id, task: task, changelog: changelog, dir: dir, set: set, writer: make(chan struct{}, 1)}
+	r.writer <- struct{}{}
+	r.next.Store(unknownOffset)
+	r.restoreEnd.Store(unknownOffset)
+	r.now.Store(&standing{role: metadata.RoleStandby, state: metadata.StateRestoring})
+	return r
+}
+
+// stand changes the standing by f and tells whoever waits.
+func (r *replica) stand(f func(standing) standing) {
+	for {
+		old := r.now.Load()
+		next := f(*old)
+		if next == *old {
+			return
+		}
+		if r.now.CompareAndSwap(old, &next) {
+			r.set.log.Info("replica", slog.String("store", r.id.Store), slog.Int("partition", int(r.id.Partition)),
+				slog.String("role", next.role.String()), slog.String("state", next.state.String()),
+				slog.Int64("generation", int64(next.generation)), slog.Int64("position", r.position()))
+			r.set.news.announce()
+			r.set.roles.announce()
+			return
+		}
+	}
+}
+
+// take waits for the writer token.
+func (r *replica) take(ctx context.Context) error {
+	select {
+	case <-r.writer:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// tryTake takes the writer token if nobody has it.
+func (r *replica) tryTake() bool {
+	select {
+	case <-r.writer:
+		return true
+	default:
+		return false
+	}
+}
+
+// give puts the writer token back.
+func (r *replica) give() { r.writer <- struct{}{} }
+
+// position is the next changelog offset to apply.
+func (r *replica) position() int64 {
+	kv := r.kv.Load()
+	if kv == nil {
+		return unknownOffset
+	}
+	return kv.Position()
+}
+
+// at implements cursor: the tail fetches from here while no task writes the replica.
+func (r *replica) at() (metadata.TopicPartition, int64, bool) {
+	next := r.next.Load()
+	return r.changelog, next, next >= 0 && len(r.writer) > 0 && r.broken.Load() == nil
+}
+
+// deliver implements cursor: it applies a batch of committed changelog records.
+func (r *replica) deliver(_ context.Context, b batch) {
+	if !r.tryTake() {
+		return // a task has the replica now
+	}
+	defer r.give()
+	kv := r.kv.Load()
+	if kv == nil || b.from != r.next.Load() || r.broken.Load() != nil {
+		return // asked for in an earlier life
+	}
+	if b.err != nil {
+		if errors.Is(b.err, kerr.OffsetOutOfRange) {
+			r.breakDown(fmt.Sprintf("position %d is outside the changelog, which starts at %d and ends at %d", b.from, b.start, b.end))
+			return
+		}
+		r.set.log.Warn("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Any("error", b.err))
+		return
+	}
+	if b.next > b.from {
+		if err := kv.Apply(changesOf(b), store.Checkpoint{Position: b.next}); err != nil {
+			r.breakDown("apply: " + err.Error())
+			return
+		}
+		r.next.Store(b.next)
+	}
+	if b.end >= 0 {
+		r.restoreEnd.CompareAndSwap(unknownOffset, b.end)
+	}
+	if end := r.restoreEnd.Load(); end >= 0 && b.next >= end && r.caughtUp.CompareAndSwap(false, true) {
+		r.stand(func(s standing) standing {
+			if s.role != metadata.RoleActive {
+				s.state = metadata.StateRunning
+			}
+			return s
+		})
+	}
+	if b.next > b.from {
+		r.set.news.announce()
+	}
+}
+
+// changesOf reads a batch's records as changes, the last of each key: the batch becomes visible as one.
+func changesOf(b batch) []store.Change {
+	changes := make([]store.Change, 0, len(b.records))
+	last := make(map[string]int, len(b.records))
+	for _, rec := range b.records {
+		if rec.Key == nil {
+			continue // nothing that a store wrote; a compacted topic takes none
+		}
+		c := store.Change{Key: rec.Key, Value: rec.Value, Delete: rec.Value == nil, Timestamp: rec.Timestamp.UnixMilli()}
+		if i, ok := last[string(rec.Key)]; ok {
+			changes[i] = c
+			continue
+		}
+		last[string(rec.Key)] = len(changes)
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// breakDown marks the store to be dropped and rebuilt from the changelog; the replica set does it. Readers keep what
+// they have until then, with its lag.
+func (r *replica) breakDown(reason string) {
+	r.broken.Store(&brokenStore{reason: reason})
+	r.caughtUp.Store(false)
+	r.stand(func(s standing) standing {
+		s.state = metadata.StateSuspended
+		return s
+	})
+	poke(r.set.wake)
+}
+
+// open opens the store and settles where the tail begins. A store that belongs to another partition or topic, is damaged,
+// or whose position lies outside the changelog is dropped and begun anew (S08): the client would jump silently, and
+// keys deleted in between would stay for ever. The caller holds the token.
+func (r *replica) open(ctx context.Context) error {
+	topic, ok := r.set.catalog.topic(r.changelog.Topic)
+	if !ok {
+		return fmt.Errorf("changelog topic %s does not exist", r.changelog.Topic)
+	}
+	tps := []metadata.TopicPartition{r.changelog}
+	starts, err := listOffsets(ctx, r.set.cl, tps, atStart)
+	if err != nil {
+		return err
+	}
+	ends, err := listOffsets(ctx, r.set.cl, tps, atEnd)
+	if err != nil {
+		return err
+	}
+	start, end := starts[r.changelog], ends[r.changelog]
+	id := store.ID{
+		Application: r.set.application, Store: r.id.Store, Partition: r.id.Partition,
+		Changelog: r.changelog.Topic, TopicID: topic.id,
+	}
+	reason := ""
+	if b := r.broken.Load(); b != nil {
+		reason = b.reason
+	}
+	var kv *store.KV
+	if reason == "" {
+		kv, err = store.Open(r.dir, id, r.set.storeOptions)
+		var identity *store.IdentityError
+		switch {
+		case errors.As(err, &identity) || errors.Is(err, store.ErrCorrupt):
+			reason = err.Error()
+		case err != nil:
+			return fmt.Errorf("open store %s: %w", r.id, err)
+		case kv.Position() >= 0 && kv.Position() < start:
+			reason = fmt.Sprintf("checkpoint %d < log start %d", kv.Position(), start)
+		case kv.Position() > end:
+			reason = fmt.Sprintf("checkpoint %d > log end %d", kv.Position(), end)
+		}
+	}
+	if reason != "" {
+		r.set.log.Warn("rebuilt", slog.String("store", r.id.Store), slog.Int("partition", int(r.id.Partition)),
+			slog.String("reason", reason), slog.Int64("start", start), slog.Int64("end", end))
+		r.set.rebuilds.Add(1)
+		for _, old := range []*store.KV{kv, r.kv.Swap(nil)} {
+			if old == nil {
+				continue
+			}
+			if err := old.Close(); err != nil {
+				return fmt.Errorf("close store %s to rebuild it: %w", r.id, err)
+			}
+		}
+		if err := store.Remove(r.dir); err != nil {
+			return fmt.Errorf("drop store %s to rebuild it: %w", r.id, err)
+		}
+		if kv, err = store.Open(r.dir, id, r.set.storeOptions); err != nil {
+			return fmt.Errorf("open store %s anew: %w", r.id, err)
+		}
+	}
+	if kv.Position() < start {
+		if err := kv.Apply(nil, store.Checkpoint{Position: start}); err != nil {
+			return errors.Join(fmt.Errorf("begin store %s at %d: %w", r.id, start, err), kv.Close())
+		}
+	}
+	r.kv.Store(kv)
+	r.next.Store(kv.Position())
+	r.restoreEnd.Store(unknownOffset)
+	r.caughtUp.Store(false)
+	r.broken.Store(nil)
+	r.stand(func(s standing) standing {
+		s.state = metadata.StateRestoring
+		return s
+	})
+	return nil
+}
+
+// close closes the store; the caller holds the token and never gives it back.
+func (r *replica) close() error {
+	r.stand(func(s standing) standing {
+		s.state = metadata.StateClosed
+		return s
+	})
+	r.next.Store(unknownOffset)
+	if kv := r.kv.Swap(nil); kv != nil {
+		return kv.Close()
+	}
+	return nil
+}
+
+// addSample keeps what a request for the changelog's end told. Only the sampler calls it.
+func (r *replica) addSample(s sample) {
+	var old []sample
+	if p := r.samples.Load(); p != nil {
+		old = *p
+	}
+	next := addSample(old, s)
+	r.samples.Store(&next)
+}
+
+// lag is how far the replica is behind at now, having applied everything below position. A RUNNING active under a
+// valid lease is not behind, but for a commit that is in flight; past its lease it is as fresh as the lease's end.
+func (r *replica) lag(s standing, position int64, now time.Time) metadata.LagInfo {
+	var samples []sample
+	if p := r.samples.Load(); p != nil {
+		samples = *p
+	}
+	lag := MeasureLag(samples, position, now)
+	if s.role != metadata.RoleActive || s.state != metadata.StateRunning {
+		return lag
+	}
+	fresh := now
+	if !r.set.lease.valid(now) {
+		if fresh = r.set.lease.end(); fresh.IsZero() {
+			return lag
+		}
+	} else {
+		lag.Offsets, lag.End = 0, max(lag.End, position)
+		lag.SampleAge = 0
+	}
+	if f := r.flight.Load(); f != nil && f.since.Before(fresh) {
+		fresh = f.since
+	}
+	if own := now.Sub(fresh); lag.Time == metadata.LagUnknown || own < lag.Time {
+		lag.Time = max(0, own)
+	}
+	return lag
+}
+
+// inputPosition is the input position of the state at the changelog position given.
+func (r *replica) inputPosition(s standing, position int64) metadata.Position {
+	if s.role == metadata.RoleActive && s.state == metadata.StateRunning {
+		if p := r.input.Load(); p != nil {
+			return *p
+		}
+	}
+	if p := r.samples.Load(); p != nil {
+		return inputAt(*p, position)
+	}
+	return nil
+}
+
+// report is the replica as heartbeats and metadata show it.
+func (r *replica) report(now time.Time) metadata.Replica {
+	s := *r.now.Load()
+	position := r.position()
+	return metadata.Replica{
+		Partition: r.id, Role: s.role, State: s.state, Generation: s.generation,
+		Lag:        r.lag(s, position, now),
+		LeaseValid: s.role == metadata.RoleActive && r.set.lease.valid(now),
+		Input:      r.inputPosition(s, position),
+	}
+}

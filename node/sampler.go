@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// sampleEnds asks for the end of every changelog of this node's replicas each interval: one request a broker for all of
+// them. The moment that counts is when the request was sent, by this node's monotonic clock. Before each the group's
+// committed input offsets are asked for, so that a standby knows its input position.
+func (n *Node) sampleEnds(ctx context.Context) error {
+	tick := time.NewTicker(n.cfg.LagSampleInterval)
+	defer tick.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		err := n.sampleOnce(ctx)
+		if err != nil && !failing && ctx.Err() == nil {
+			n.log.Warn("cannot learn the ends of changelogs; time lags grow until it works again", slog.Any("error", err))
+		}
+		failing = err != nil
+	}
+}
+
+func (n *Node) sampleOnce(ctx context.Context) error {
+	all := n.replicas.list()
+	if len(all) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	defer cancel()
+	var changelogs, inputs []metadata.TopicPartition
+	for _, r := range all {
+		changelogs = append(changelogs, r.changelog)
+		inputs = append(inputs, n.tasks.byID[r.task].inputs...)
+	}
+	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
+	slices.SortFunc(inputs, metadata.TopicPartition.Compare)
+	committed, err := committedOffsets(ctx, n.admin, n.group, slices.Compact(inputs), false)
+	if err != nil {
+		n.log.Debug("cannot learn the committed input offsets", slog.Any("error", err))
+		committed = nil // lag does not need them
+	}
+	sent := time.Now()
+	ends, err := listOffsets(ctx, n.admin, changelogs, atEnd)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		end, ok := ends[r.changelog]
+		if !ok {
+			continue
+		}
+		s := sample{At: sent, End: end}
+		if committed != nil {
+			s.Input = make(metadata.Position)
+			for _, tp := range n.tasks.byID[r.task].inputs {
+				s.Input[tp] = max(committed[tp], 0)
+			}
+		}
+		r.addSample(s)
+	}
+	n.news.announce()
+	return nil
+}

@@ -1,0 +1,206 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/partitioner"
+	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/topology"
+)
+
+// A stage is where an assigned active task is.
+type stage int
+
+const (
+	stagePromoting stage = iota // its stores are being restored; see promote.go
+	stageRunning                // it processes input
+	stageFailed                 // it rests after a record that it cannot process
+)
+
+// An activeTask is a task that this node was given as active. The worker alone touches it, but while it processes: then
+// one goroutine does, which the worker waits for.
+type activeTask struct {
+	info  *taskInfo
+	stage stage
+	// life numbers the task's uninterrupted runs; what belongs to an older one is ignored.
+	life   uint64
+	cancel context.CancelFunc // ends the promotion
+
+	// Set while running:
+	task     *topology.Task
+	stores   []*taskStore
+	inputs   []*input
+	position metadata.Position                 // input offsets whose records' effects are in the overlay
+	dirty    map[metadata.TopicPartition]int64 // those that moved since the last commit
+	records  int64
+
+	err     error // why it failed
+	retryAt time.Time
+}
+
+// A taskStore is one store of a running task: the replica, whose writer token the task holds, and the overlay of writes
+// that are not committed.
+type taskStore struct {
+	info    storeInfo
+	replica *replica
+	kv      *store.KV
+	overlay *store.Overlay
+	changes []store.Change // of the commit in progress
+	last    int64          // the largest changelog offset that the commit's records got
+}
+
+// newRun makes the task ready to process from committed on. The caller holds the writer tokens of all its replicas.
+func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int64) error {
+	t.stores, t.inputs = nil, nil
+	t.position = make(metadata.Position, len(committed))
+	t.dirty = make(map[metadata.TopicPartition]int64, len(committed))
+	for _, si := range t.info.stores {
+		r := w.replicas.get(si.id)
+		if r == nil {
+			return fmt.Errorf("store %s is gone", si.id)
+		}
+		kv := r.kv.Load()
+		if kv == nil {
+			return fmt.Errorf("store %s is not open", si.id)
+		}
+		t.stores = append(t.stores, &taskStore{info: si, replica: r, kv: kv, overlay: store.NewOverlay(kv.Reader())})
+	}
+	task, err := t.info.sub.NewTask(t.info.id.Partition, &taskOutput{w: w, t: t})
+	if err != nil {
+		return err
+	}
+	t.task = task
+	for _, tp := range t.info.inputs {
+		t.position[tp] = committed[tp]
+		t.inputs = append(t.inputs, newInput(tp, t.info.id, committed[tp], w.signal))
+	}
+	return nil
+}
+
+// process runs the records that are there, at most limit per input, and returns how many there were.
+func (t *activeTask) process(limit int) (int, error) {
+	n := 0
+	for _, in := range t.inputs {
+		b, err := in.take(limit)
+		if err != nil {
+			return n, fmt.Errorf("read %s: %w", in.tp, err)
+		}
+		for _, rec := range b.records {
+			if err := t.task.Process(recordOf(rec)); err != nil {
+				return n, err
+			}
+		}
+		if b.next > 0 {
+			t.position[in.tp] = b.next
+			t.dirty[in.tp] = b.next
+		}
+		n += len(b.records)
+	}
+	t.records += int64(n)
+	return n, nil
+}
+
+// recordOf is a fetched record as processors see it. kgo gives an empty key or value where there is one and nil where
+// there is none.
+func recordOf(rec *kgo.Record) topology.Record {
+	r := topology.Record{
+		Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset,
+		Key: rec.Key, Value: rec.Value, Timestamp: rec.Timestamp.UnixMilli(),
+	}
+	for _, h := range rec.Headers {
+		r.Headers = append(r.Headers, topology.Header{Key: h.Key, Value: h.Value})
+	}
+	return r
+}
+
+// taskOutput implements topology.Output on the worker's transaction.
+type taskOutput struct {
+	w    *worker
+	t    *activeTask
+	next atomic.Uint32 // spreads records without a key
+}
+
+// Store implements topology.Output.
+func (o *taskOutput) Store(name string) topology.KeyValueStore {
+	for _, s := range o.t.stores {
+		if s.info.spec.Name == name {
+			return overlayStore{s.overlay}
+		}
+	}
+	return nil
+}
+
+// Send implements topology.Output: it writes the record to each partition that the sink's partitioner chooses (KIP-837).
+func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
+	n, ok := o.w.catalog.partitions(sink.Topic)
+	if !ok || n == 0 {
+		return fmt.Errorf("sink %q: topic %s does not exist", sink.Name, sink.Topic)
+	}
+	to, err := partitioner.Route(sink.Partitioner, sink.Topic, r.Key, r.Value, n)
+	if errors.Is(err, partitioner.ErrNoKey) {
+		to, err = []int32{int32(o.next.Add(1) % uint32(n))}, nil //nolint:gosec // G115: less than n
+	}
+	if err != nil {
+		return fmt.Errorf("sink %q: %w", sink.Name, err)
+	}
+	if len(to) == 0 {
+		o.w.dropped.Add(1)
+		return nil
+	}
+	for _, p := range to {
+		rec := &kgo.Record{Topic: sink.Topic, Partition: p, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
+		for _, h := range r.Headers {
+			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		o.w.producer.produce(o.w.txnContext(), o.t.info.id, rec, nil)
+	}
+	return nil
+}
+
+// overlayStore shows an overlay as processors want it.
+type overlayStore struct{ o *store.Overlay }
+
+// Get implements topology.KeyValueStore.
+func (s overlayStore) Get(key []byte) ([]byte, int64, bool, error) {
+	v, found, err := s.o.Get(key)
+	return v.Bytes, v.Timestamp, found, err
+}
+
+// Put implements topology.KeyValueStore.
+func (s overlayStore) Put(key, value []byte, timestamp int64) error {
+	if value == nil {
+		return s.Delete(key, timestamp)
+	}
+	s.o.Put(key, value, timestamp)
+	return nil
+}
+
+// Delete implements topology.KeyValueStore.
+func (s overlayStore) Delete(key []byte, timestamp int64) error {
+	s.o.Delete(key, timestamp)
+	return nil
+}
+
+// Range implements topology.KeyValueStore, whose upper bound is included while the store's is not.
+func (s overlayStore) Range(from, to []byte, reverse bool) iter.Seq2[topology.Entry, error] {
+	end := to
+	if to != nil {
+		end = append(bytes.Clone(to), 0)
+	}
+	return func(yield func(topology.Entry, error) bool) {
+		for e, err := range s.o.Range(from, end, reverse) {
+			if !yield(topology.Entry{Key: e.Key, Value: e.Value.Bytes, Timestamp: e.Value.Timestamp}, err) {
+				return
+			}
+		}
+	}
+}

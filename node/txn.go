@@ -1,0 +1,239 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/store"
+)
+
+// The steps of a commit, in order, as Config.Step hears of them. A crash at any of them loses nothing and doubles nothing:
+// before stepEnd the transaction is aborted and its input processed again; from stepEnd on Kafka decides, and the
+// restart reads the decision from the changelog.
+const (
+	stepProduce = "produce" // the overlays are about to become changelog records
+	stepFlush   = "flush"   // everything is sent, nothing is known to have arrived
+	stepOffsets = "offsets" // all records are in Kafka, the input offsets are not in the transaction
+	stepEnd     = "end"     // the transaction is complete, EndTxn is not sent
+	stepSent    = "sent"    // EndTxn is answered; as if the answer were lost
+	stepApply   = "apply"   // Kafka has committed, nothing is applied
+	stepApplied = "applied" // one store is applied, called after each
+)
+
+// errNoMember says that the node is between two memberships.
+var errNoMember = errors.New("the node is no member of the group now")
+
+// commitDue says whether the transaction should end now.
+func (w *worker) commitDue() bool {
+	if w.producer == nil || !w.producer.inTxn {
+		return false
+	}
+	if time.Since(w.begun) >= w.cfg.CommitInterval {
+		return true
+	}
+	var size int64
+	for _, t := range w.active {
+		for _, s := range t.stores {
+			size += s.overlay.Bytes()
+		}
+	}
+	return size >= w.cfg.MaxUncommittedBytes
+}
+
+func (w *worker) step(name string) error {
+	if w.cfg.Step == nil {
+		return nil
+	}
+	return w.cfg.Step(name)
+}
+
+// commit ends the transaction: the overlays become changelog records, the last value of each key, since a transaction is
+// seen whole or not at all; every record's outcome is looked at; the input offsets join it; Kafka decides; and what
+// it committed is applied to the stores. After any error the caller resets the worker.
+func (w *worker) commit() (err error) {
+	ctx, cancel := context.WithTimeout(w.ctx, w.cfg.TransactionTimeout)
+	defer cancel()
+	offsets := make(map[metadata.TopicPartition]int64)
+	var dirty []*activeTask
+	for _, t := range w.sorted() {
+		if t.stage == stageRunning && len(t.dirty) > 0 {
+			dirty = append(dirty, t)
+			maps.Copy(offsets, t.dirty)
+		}
+	}
+	if err := w.step(stepProduce); err != nil {
+		return err
+	}
+	for _, t := range dirty {
+		w.produceChanges(ctx, t)
+	}
+	if err := w.step(stepFlush); err != nil {
+		return err
+	}
+	if err := w.producer.flush(ctx); err != nil {
+		return err
+	}
+	if err := w.step(stepOffsets); err != nil {
+		return err
+	}
+	id, generation, ok := w.member.current()
+	if !ok {
+		return errNoMember
+	}
+	if !w.producer.produced.Load() {
+		if len(offsets) > 0 {
+			if err := plainOffsets(ctx, w.cl, w.group, id, generation, w.cfg.NodeID, offsets); err != nil {
+				return err
+			}
+		}
+		return w.committed(dirty, nil)
+	}
+	if err := w.producer.commitOffsets(ctx, w.cl, id, generation, w.cfg.NodeID, offsets); err != nil {
+		return err
+	}
+	if err := w.step(stepEnd); err != nil {
+		return err
+	}
+	w.takeOff(dirty)
+	if err := w.producer.end(ctx); err != nil {
+		return err
+	}
+	if err := w.step(stepSent); err != nil {
+		return err
+	}
+	if err := w.step(stepApply); err != nil {
+		return err
+	}
+	return w.committed(dirty, w.step)
+}
+
+// produceChanges sends a task's overlays to their changelogs.
+func (w *worker) produceChanges(ctx context.Context, t *activeTask) {
+	for _, s := range t.stores {
+		s.changes, s.last = s.overlay.Changes(), unknownOffset
+		for _, c := range s.changes {
+			rec := &kgo.Record{
+				Topic: s.info.changelog.Topic, Partition: s.info.changelog.Partition,
+				Key: c.Key, Value: c.Value, Timestamp: time.UnixMilli(c.Timestamp),
+			}
+			if rec.Key == nil {
+				rec.Key = []byte{} // an empty key is a key
+			}
+			if c.Delete {
+				rec.Value = nil
+			} else if rec.Value == nil {
+				rec.Value = []byte{}
+			}
+			w.producer.produce(ctx, t.info.id, rec, func(offset int64) { s.last = max(s.last, offset) })
+		}
+	}
+}
+
+// takeOff says that EndTxn is about to be sent: from here until land Kafka may have committed what is not applied.
+func (w *worker) takeOff(dirty []*activeTask) {
+	f := &flight{since: time.Now(), done: make(chan struct{})}
+	for _, t := range dirty {
+		for _, s := range t.stores {
+			own := *f
+			own.done = make(chan struct{})
+			s.replica.flight.Store(&own)
+		}
+	}
+}
+
+// land says that the outcome of the transaction in flight is applied, or that the replica is not active any more.
+func (r *replica) land() {
+	if f := r.flight.Swap(nil); f != nil {
+		close(f.done)
+	}
+}
+
+// committed applies what Kafka has committed.
+func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
+	for _, t := range dirty {
+		input := make(metadata.Position, len(t.position))
+		maps.Copy(input, t.position)
+		at := store.Checkpoint{Input: make(map[store.TopicPartition]int64, len(input))}
+		for tp, offset := range input {
+			at.Input[store.TopicPartition(tp)] = offset
+		}
+		for _, s := range t.stores {
+			at.Position = s.kv.Position()
+			if len(s.changes) > 0 {
+				at.Position = s.last + 1
+				if err := s.kv.Apply(s.changes, at); err != nil {
+					s.replica.breakDown("apply: " + err.Error())
+					return fmt.Errorf("apply to store %s: %w", s.info.id, err)
+				}
+			}
+			s.overlay.Reset()
+			s.changes = nil
+			s.replica.input.Store(&input)
+			s.replica.land()
+			if step != nil {
+				if err := step(stepApplied); err != nil {
+					return err
+				}
+			}
+		}
+		t.task.Commit()
+		clear(t.dirty)
+	}
+	w.producer.inTxn = false
+	w.failures = 0
+	w.commits.Add(1)
+	w.news.announce()
+	return nil
+}
+
+// A peek is a read_uncommitted lookup, answered by the worker between two batches, because only it may look at overlays.
+type peek struct {
+	partition metadata.Partition
+	key       []byte
+	reply     chan peeked // of capacity one
+}
+
+type peeked struct {
+	value store.Value
+	found bool
+	err   error
+}
+
+// answerPeeks answers what has been asked since the last batch.
+func (w *worker) answerPeeks() {
+	for {
+		select {
+		case p := <-w.peeks:
+			w.answer(p)
+		default:
+			return
+		}
+	}
+}
+
+// answer looks a key up with the uncommitted writes.
+func (w *worker) answer(p *peek) {
+	if info := w.tasks.byStore[p.partition]; info != nil {
+		if t := w.active[info.id]; t != nil && t.stage == stageRunning {
+			for _, s := range t.stores {
+				if s.info.id == p.partition {
+					v, found, err := s.overlay.Get(p.key)
+					v.Bytes = bytes.Clone(v.Bytes)
+					p.reply <- peeked{v, found, err}
+					return
+				}
+			}
+		}
+	}
+	p.reply <- peeked{err: errNotActive}
+}
+
+// errNotActive says that the replica is not a running active here.
+var errNotActive = errors.New("not a running active here")

@@ -1,0 +1,529 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// A worker runs the active tasks of this node in one transaction at a time. Its loop:
+//
+//  1. Take what the group said: a new assignment, or that the membership is lost.
+//  2. Start the tasks whose promotion is done.
+//  3. Process some records of each running task, the tasks in parallel.
+//  4. Commit when the interval has passed or enough has been written (txn.go).
+//
+// Whatever fails in a transaction ends the same way, in reset: the overlays are dropped, the client is closed, and every
+// task is promoted again, from its position to the decided end. It never guesses whether a commit went through.
+//
+// Invariants: I9, offsets, outputs and changelog are in one transaction; I3, a running task holds the writer tokens of its
+// replicas; I8, a task that was lost or revoked is not active any more before anybody else can be.
+type worker struct {
+	cfg      Config
+	group    string
+	cl       *kgo.Client
+	catalog  *catalog
+	replicas *replicaSet
+	tasks    *taskTable
+	member   *member
+	news     *news
+	log      *slog.Logger
+
+	inputs   *inputSet
+	fetch    chan struct{} // wakes the input fetcher
+	signal   chan struct{} // holds a token when an input has something
+	wake     chan struct{} // holds a token when the mailbox has something
+	promoted chan *promotion
+	peeks    chan *peek
+
+	mail struct {
+		sync.Mutex
+		assignment *membership
+		lost       []chan struct{}
+		abort      context.CancelFunc // ends the transaction in progress
+	}
+	owned atomic.Pointer[[]metadata.TaskID]
+
+	// The loop's own.
+	active     map[metadata.TaskID]*activeTask
+	generation metadata.Generation
+	producer   *producer
+	limit      int32
+	ctx        context.Context // of the transaction in progress; replaced by reset
+	failures   int             // resets since the last good commit
+	resumeAt   time.Time       // when a producer may be made again
+	begun      time.Time       // when the transaction in progress began
+	lives      uint64
+	promotions sync.WaitGroup
+
+	dropped  atomic.Int64 // records that a partitioner dropped
+	resets   atomic.Int64
+	commits  atomic.Int64
+	consumed atomic.Int64
+}
+
+// maxParallel bounds the tasks that process at a time; they share the cores.
+const maxParallel = 8
+
+// run works until ctx ends, then commits what is done and gives everything back.
+func (w *worker) run(ctx context.Context) error {
+	runCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer w.promotions.Wait()
+	defer cancel()
+	w.newTxnContext(runCtx)
+	for ctx.Err() == nil {
+		w.takeMail(runCtx)
+		if err := w.ensureProducer(runCtx); err != nil {
+			w.log.Warn("cannot begin transactions", slog.Any("error", err))
+			w.failed(err)
+		}
+		w.retryFailed()
+		w.startPromoted()
+		w.answerPeeks()
+		n, err := w.processSome()
+		w.consumed.Add(int64(n))
+		if err == nil && w.commitDue() {
+			err = w.commit()
+		}
+		if err != nil {
+			w.reset(err)
+			continue
+		}
+		if n == 0 {
+			w.idle(ctx)
+		}
+	}
+	w.shutDown()
+	return nil
+}
+
+// idle waits until there is something to do.
+func (w *worker) idle(ctx context.Context) {
+	wait := time.Second
+	if w.producer != nil && w.producer.inTxn {
+		wait = min(wait, time.Until(w.begun.Add(w.cfg.CommitInterval)))
+	}
+	if w.producer == nil {
+		wait = min(wait, max(time.Until(w.resumeAt), time.Millisecond))
+	}
+	t := time.NewTimer(max(wait, 0))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-t.C:
+	case <-w.signal:
+	case <-w.wake:
+	case p := <-w.promoted:
+		w.start(p)
+	case p := <-w.peeks:
+		w.answer(p)
+	}
+}
+
+// newTxnContext makes the context of the transactions to come. It ends when the membership is lost, so that nothing
+// waits for Kafka then.
+func (w *worker) newTxnContext(parent context.Context) {
+	ctx, cancel := context.WithCancel(parent)
+	w.mail.Lock()
+	w.mail.abort = cancel
+	w.mail.Unlock()
+	w.ctx = ctx
+}
+
+func (w *worker) txnContext() context.Context { return w.ctx }
+
+// assigned is called by the member with what the group gave.
+func (w *worker) assigned(a *membership) {
+	w.mail.Lock()
+	w.mail.assignment = a
+	w.mail.Unlock()
+	poke(w.wake)
+}
+
+// lost is called by the member when the group does not know it any more. It returns when nothing is owned.
+func (w *worker) lost(ctx context.Context) {
+	done := make(chan struct{})
+	w.mail.Lock()
+	w.mail.assignment = nil
+	w.mail.lost = append(w.mail.lost, done)
+	w.mail.abort()
+	w.mail.Unlock()
+	poke(w.wake)
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// takeMail does what the group said since the last look.
+func (w *worker) takeMail(ctx context.Context) {
+	w.mail.Lock()
+	lost, a := w.mail.lost, w.mail.assignment
+	w.mail.lost, w.mail.assignment = nil, nil
+	w.mail.Unlock()
+	if len(lost) > 0 {
+		w.abandon(ctx)
+		for _, done := range lost {
+			close(done)
+		}
+	}
+	if a != nil {
+		w.reassign(a)
+	}
+}
+
+// abandon drops everything: the node may have been replaced already.
+func (w *worker) abandon(ctx context.Context) {
+	if w.producer != nil {
+		w.producer.close()
+		w.producer = nil
+	}
+	for _, t := range w.sorted() {
+		w.stop(t)
+		delete(w.active, t.info.id)
+	}
+	w.publish()
+	w.replicas.assign(nil, w.generation, time.Now())
+	w.newTxnContext(ctx)
+	w.resumeAt = time.Time{}
+}
+
+// reassign gives up the tasks that the assignment does not name, after a last commit, and begins to promote new ones.
+func (w *worker) reassign(a *membership) {
+	w.generation = a.generation
+	keep := make(map[metadata.TaskID]bool, len(a.given.Active))
+	for _, id := range a.given.Active {
+		keep[id] = w.tasks.byID[id] != nil
+	}
+	var revoked []*activeTask
+	for _, t := range w.sorted() {
+		if !keep[t.info.id] {
+			revoked = append(revoked, t)
+		}
+	}
+	if len(revoked) > 0 && w.producer != nil && w.producer.inTxn {
+		if err := w.commit(); err != nil {
+			w.reset(err)
+		}
+	}
+	for _, t := range revoked {
+		w.stop(t)
+		delete(w.active, t.info.id)
+	}
+	w.replicas.assign(w.tasks.roles(a.given), a.generation, time.Now())
+	vanished := vanishedHosts(a)
+	for _, id := range a.given.Active {
+		if w.active[id] != nil || !keep[id] {
+			continue
+		}
+		t := &activeTask{info: w.tasks.byID[id]}
+		w.active[id] = t
+		w.beginPromotion(t, vanished[id])
+	}
+	w.publish()
+	w.news.announce()
+	if len(revoked) > 0 {
+		w.member.ask() // join again without them, so that others get them
+	}
+}
+
+// vanishedHosts are, by task, the transactional ids of the nodes that had the task as active before and have left.
+func vanishedHosts(a *membership) map[metadata.TaskID][]string {
+	if a.before == nil {
+		return nil
+	}
+	here := make(map[metadata.NodeID]bool)
+	for _, h := range a.assignment.Hosts {
+		here[h.Node] = true
+	}
+	vanished := make(map[metadata.TaskID][]string)
+	for _, h := range a.before.Hosts {
+		if here[h.Node] {
+			continue
+		}
+		for _, id := range h.Active {
+			vanished[id] = append(vanished[id], string(h.Node))
+		}
+	}
+	return vanished
+}
+
+// publish tells the member what is owned.
+func (w *worker) publish() {
+	ids := make([]metadata.TaskID, 0, len(w.active))
+	for _, t := range w.sorted() {
+		ids = append(ids, t.info.id)
+	}
+	w.owned.Store(&ids)
+	var inputs []*input
+	for _, t := range w.sorted() {
+		if t.stage == stageRunning {
+			inputs = append(inputs, t.inputs...)
+		}
+	}
+	w.inputs.set(inputs)
+	poke(w.fetch)
+}
+
+func (w *worker) sorted() []*activeTask {
+	ts := make([]*activeTask, 0, len(w.active))
+	for _, t := range w.active {
+		ts = append(ts, t)
+	}
+	slices.SortFunc(ts, func(a, b *activeTask) int { return a.info.id.Compare(b.info.id) })
+	return ts
+}
+
+// beginPromotion starts to make the task ready. The nodes named are fenced first.
+func (w *worker) beginPromotion(t *activeTask, vanished []string) {
+	w.lives++
+	t.life, t.stage = w.lives, stagePromoting
+	ctx, cancel := context.WithCancel(w.ctx)
+	t.cancel = cancel
+	p := &promotion{task: t.info, life: t.life}
+	for _, node := range vanished {
+		p.fence = append(p.fence, transactionalID(w.group, metadata.NodeID(node), 0))
+	}
+	w.promotions.Go(func() { w.promote(ctx, p) })
+}
+
+// startPromoted starts the tasks whose promotion is done.
+func (w *worker) startPromoted() {
+	for {
+		select {
+		case p := <-w.promoted:
+			w.start(p)
+		default:
+			return
+		}
+	}
+}
+
+func (w *worker) start(p *promotion) {
+	t := w.active[p.task.id]
+	if t == nil || t.life != p.life || t.stage != stagePromoting {
+		w.giveTokens(p.task) // revoked or begun again meanwhile
+		return
+	}
+	t.cancel()
+	if err := w.newRun(t, p.committed); err != nil {
+		w.giveTokens(p.task)
+		w.fail(t, err)
+		return
+	}
+	t.stage = stageRunning
+	for _, s := range t.stores {
+		input := make(metadata.Position, len(t.position))
+		for tp, offset := range t.position {
+			input[tp] = offset
+		}
+		s.replica.input.Store(&input)
+		s.replica.stand(func(st standing) standing {
+			st.role, st.state, st.generation = metadata.RoleActive, metadata.StateRunning, w.generation
+			return st
+		})
+	}
+	w.publish()
+}
+
+// stop ends a task's run: nothing of its uncommitted writes stays, and its replicas go back to the tail.
+func (w *worker) stop(t *activeTask) {
+	if t.cancel != nil {
+		t.cancel()
+	}
+	if t.stage != stageRunning {
+		t.stage = stagePromoting
+		return
+	}
+	for _, in := range t.inputs {
+		in.close()
+	}
+	for _, s := range t.stores {
+		s.replica.input.Store(nil)
+		s.replica.next.Store(s.replica.position())
+		s.replica.stand(func(st standing) standing {
+			st.state = s.replica.stateOutsideTask(st.role)
+			return st
+		})
+		s.replica.land()
+		s.replica.give()
+	}
+	t.stores, t.inputs, t.task = nil, nil, nil
+	t.stage = stagePromoting
+	poke(w.replicas.fetch)
+}
+
+// fail lets the task rest: the record that it failed on would fail again.
+func (w *worker) fail(t *activeTask, err error) {
+	w.log.Error("task stopped", slog.String("task", t.info.id.String()), slog.Any("error", err), slog.Duration("retry_in", w.cfg.TaskRetry))
+	w.stop(t)
+	t.stage, t.err, t.retryAt = stageFailed, err, time.Now().Add(w.cfg.TaskRetry)
+	for _, s := range t.info.stores {
+		if r := w.replicas.get(s.id); r != nil {
+			r.stand(func(st standing) standing {
+				st.state = metadata.StateSuspended
+				return st
+			})
+		}
+	}
+}
+
+// retryFailed tries tasks again that have rested.
+func (w *worker) retryFailed() {
+	if w.producer == nil {
+		return
+	}
+	now := time.Now()
+	for _, t := range w.sorted() {
+		if t.stage == stageFailed && now.After(t.retryAt) {
+			t.err = nil
+			w.beginPromotion(t, nil)
+		}
+	}
+}
+
+// ensureProducer makes the transactional client if there is none and the pause after the last failure is over. Tasks are
+// promoted only after it was initialised, for that ends what an earlier client left open.
+func (w *worker) ensureProducer(ctx context.Context) error {
+	if w.producer != nil || time.Now().Before(w.resumeAt) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	defer cancel()
+	p, err := newProducer(ctx, w.cfg, w.group, w.limit)
+	if err != nil {
+		return err
+	}
+	w.producer = p
+	for _, t := range w.sorted() {
+		if t.stage == stagePromoting && t.cancel == nil {
+			w.beginPromotion(t, nil)
+		}
+	}
+	return nil
+}
+
+// processSome lets each running task process what is there, in parallel, and returns the number of records.
+func (w *worker) processSome() (int, error) {
+	if w.producer == nil {
+		return 0, nil
+	}
+	var ready []*activeTask
+	for _, t := range w.active {
+		if t.stage == stageRunning && t.hasInput() {
+			ready = append(ready, t)
+		}
+	}
+	if len(ready) == 0 {
+		return 0, nil
+	}
+	if !w.producer.inTxn {
+		if err := w.producer.begin(); err != nil {
+			return 0, err
+		}
+		w.begun = time.Now()
+	}
+	limit := max(1, w.cfg.MaxPollRecords/len(ready))
+	var total atomic.Int64
+	var g errgroup.Group
+	g.SetLimit(maxParallel)
+	for _, t := range ready {
+		g.Go(func() error {
+			n, err := t.process(limit)
+			total.Add(int64(n))
+			if err != nil {
+				return &taskError{task: t, err: err}
+			}
+			return nil
+		})
+	}
+	err := g.Wait()
+	return int(total.Load()), err
+}
+
+func (t *activeTask) hasInput() bool {
+	for _, in := range t.inputs {
+		in.mu.Lock()
+		has := len(in.mu.queue) > 0 || in.mu.err != nil
+		in.mu.Unlock()
+		if has {
+			return true
+		}
+	}
+	return false
+}
+
+// taskError says which task failed to process.
+type taskError struct {
+	task *activeTask
+	err  error
+}
+
+func (e *taskError) Error() string { return "task " + e.task.info.id.String() + ": " + e.err.Error() }
+
+func (e *taskError) Unwrap() error { return e.err }
+
+// reset ends a transaction that failed: overlays are dropped, the client is closed, and every task begins again from what
+// Kafka says is committed. A task that failed on a record of its own rests meanwhile.
+func (w *worker) reset(cause error) {
+	w.resets.Add(1)
+	w.log.Warn("transaction aborted, tasks begin again from what is committed", slog.Any("error", cause))
+	if w.producer != nil {
+		w.producer.close()
+		w.producer = nil
+	}
+	var te *taskError
+	var pe *produceError
+	for _, t := range w.sorted() {
+		switch {
+		case t.stage == stageFailed:
+		case errors.As(cause, &te) && te.task == t:
+			w.fail(t, te.err)
+		case errors.As(cause, &pe) && pe.poison() && pe.task == t.info.id:
+			w.fail(t, pe)
+		default:
+			w.stop(t)
+			t.cancel = nil // promoted again with the next producer
+		}
+	}
+	w.publish()
+	w.failed(cause)
+}
+
+// failed sets the pause before the next producer.
+func (w *worker) failed(error) {
+	w.failures++
+	w.resumeAt = time.Now().Add(backoff(w.failures))
+}
+
+// shutDown commits what is done and gives all tasks back.
+func (w *worker) shutDown() {
+	if w.producer != nil && w.producer.inTxn {
+		if err := w.commit(); err != nil {
+			w.log.Warn("last commit failed; what it had is processed again", slog.Any("error", err))
+		}
+	}
+	if w.producer != nil {
+		w.producer.close()
+		w.producer = nil
+	}
+	for _, t := range w.sorted() {
+		w.stop(t)
+	}
+	w.mail.Lock()
+	lost := w.mail.lost
+	w.mail.lost = nil
+	w.mail.Unlock()
+	for _, done := range lost {
+		close(done)
+	}
+}
