@@ -1,0 +1,270 @@
+// Package bubble runs a whole cluster inside one testing/synctest bubble: a kfake broker over an in-memory network, nodes,
+// routers and clients over pipes. The bubble's clock jumps when everybody waits, so minutes pass in milliseconds and the
+// same seed gives much the same run.
+//
+// A node can be killed (its network is cut in the middle of whatever it does, then it is stopped), frozen (its network
+// stays silent, as SIGSTOP or a dead link would have it) and started again on the same state directory.
+package bubble
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/iqgate/iqgate/node"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/topology"
+)
+
+// Cluster is the broker, the network and everybody on it.
+type Cluster struct {
+	T     testing.TB
+	Kafka *kfake.Cluster
+	Log   *slog.Logger
+
+	vn   *kfake.VirtualNetwork
+	dir  string
+	topo func() *topology.Topology
+
+	mu struct {
+		sync.Mutex
+		servers map[string]*bufconn.Listener // by address: nodes and routers
+		nodes   map[string]*Node
+	}
+}
+
+// Options of a cluster.
+type Options struct {
+	// Topics maps source and sink topics to their partition counts.
+	Topics map[string]int32
+	// Topology makes the application's topology; each node gets its own.
+	Topology func() *topology.Topology
+	// Brokers is the number of brokers. Default 1.
+	Brokers int
+	// Log takes everybody's log. Default none.
+	Log io.Writer
+	// Kafka are more options of the broker.
+	Kafka []kfake.Opt
+}
+
+// New starts a broker. The caller is inside a bubble.
+func New(t testing.TB, o Options) *Cluster {
+	t.Helper()
+	c := &Cluster{T: t, vn: &kfake.VirtualNetwork{}, dir: t.TempDir(), topo: o.Topology, Log: slog.New(slog.DiscardHandler)}
+	if o.Log != nil {
+		c.Log = slog.New(slog.NewTextHandler(o.Log, nil))
+	}
+	c.mu.servers = make(map[string]*bufconn.Listener)
+	c.mu.nodes = make(map[string]*Node)
+	opts := []kfake.Opt{
+		kfake.ListenFn(c.vn.Listen),
+		kfake.Ports(ports(max(o.Brokers, 1))...),
+		kfake.NumBrokers(max(o.Brokers, 1)),
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "315360000000", "group.initial.rebalance.delay.ms": "0"}),
+		kfake.GroupMinSessionTimeout(time.Second),
+	}
+	for topic, n := range o.Topics {
+		opts = append(opts, kfake.SeedTopics(n, topic))
+	}
+	k, err := kfake.NewCluster(append(opts, o.Kafka...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Kafka = k
+	return c
+}
+
+func ports(n int) []int {
+	ps := make([]int, n)
+	for i := range ps {
+		ps[i] = 9092 + i
+	}
+	return ps
+}
+
+// Close stops whatever runs.
+func (c *Cluster) Close() {
+	c.mu.Lock()
+	var nodes []*Node
+	for _, n := range c.mu.nodes {
+		nodes = append(nodes, n)
+	}
+	c.mu.Unlock()
+	for _, n := range nodes {
+		n.Stop()
+	}
+	c.Kafka.Close()
+}
+
+// Client is a Kafka client of the test's own, whose network is never cut.
+func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
+	c.T.Helper()
+	cl, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(c.Kafka.ListenAddrs()...), kgo.Dialer(c.vn.DialContext), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+	}, opts...)...)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return cl
+}
+
+// Dial connects to the server at an address of the cluster.
+func (c *Cluster) Dial(ctx context.Context, address string) (net.Conn, error) {
+	c.mu.Lock()
+	l := c.mu.servers[address]
+	c.mu.Unlock()
+	if l == nil {
+		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: errRefused}
+	}
+	return l.DialContext(ctx)
+}
+
+var errRefused = errors.New("connection refused")
+
+// Listen makes a listener at an address of the cluster.
+func (c *Cluster) Listen(address string) *bufconn.Listener {
+	l := bufconn.Listen(256 << 10)
+	c.mu.Lock()
+	c.mu.servers[address] = l
+	c.mu.Unlock()
+	return l
+}
+
+func (c *Cluster) unlisten(address string) {
+	c.mu.Lock()
+	l := c.mu.servers[address]
+	delete(c.mu.servers, address)
+	c.mu.Unlock()
+	if l != nil {
+		_ = l.Close()
+	}
+}
+
+// Conn is a gRPC connection to an address of the cluster.
+func (c *Cluster) Conn(address string) *grpc.ClientConn {
+	c.T.Helper()
+	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(c.Dial))
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	return cc
+}
+
+// Node is one node of the cluster.
+type Node struct {
+	ID      string
+	Address string
+
+	c      *Cluster
+	gate   *Gate
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+	cc     *grpc.ClientConn
+}
+
+// StartNode starts a node, with its configuration changed by edit.
+func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
+	c.T.Helper()
+	n := &Node{ID: id, Address: id + ":7070", c: c, gate: NewGate(c.vn.DialContext), done: make(chan struct{})}
+	cfg := node.Config{
+		NodeID: id, Topology: c.topo(), Brokers: c.Kafka.ListenAddrs(), StateDir: filepath.Join(c.dir, id),
+		Listener: c.Listen(n.Address), Advertised: n.Address, Logger: c.Log,
+		KafkaOptions: []kgo.Opt{kgo.Dialer(n.gate.DialContext)},
+		DialRouter:   NewGateFrom(n.gate, func(ctx context.Context, _, address string) (net.Conn, error) { return c.Dial(ctx, address) }).Dial,
+	}
+	for _, e := range edit {
+		e(&cfg)
+	}
+	nd, err := node.New(cfg)
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n.cancel = cancel
+	go func() {
+		defer close(n.done)
+		n.err = nd.Run(ctx)
+	}()
+	n.cc = c.Conn(n.Address)
+	c.mu.Lock()
+	c.mu.nodes[id] = n
+	c.mu.Unlock()
+	return n
+}
+
+// Query is the node's own query service.
+func (n *Node) Query() iqv1.QueryServiceClient { return iqv1.NewQueryServiceClient(n.cc) }
+
+// Metadata is the node's own metadata service.
+func (n *Node) Metadata() iqv1.MetadataServiceClient { return iqv1.NewMetadataServiceClient(n.cc) }
+
+// Gate is the node's network.
+func (n *Node) Gate() *Gate { return n.gate }
+
+// Stop ends the node in order.
+func (n *Node) Stop() { n.end() }
+
+// Kill cuts the node's network in the middle of whatever it does and then ends it: nobody hears anything more of it.
+func (n *Node) Kill() {
+	n.gate.Cut()
+	n.c.unlisten(n.Address)
+	n.end()
+}
+
+// Wait waits until the node has ended by itself and returns its error.
+func (n *Node) Wait() error {
+	<-n.done
+	n.end()
+	return n.err
+}
+
+func (n *Node) end() {
+	n.cancel()
+	<-n.done
+	n.c.unlisten(n.Address)
+	_ = n.cc.Close()
+	n.c.mu.Lock()
+	if n.c.mu.nodes[n.ID] == n {
+		delete(n.c.mu.nodes, n.ID)
+	}
+	n.c.mu.Unlock()
+}
+
+// Eventually calls f every 10 ms of the bubble's time until it returns nil, and fails the test after limit.
+func (c *Cluster) Eventually(limit time.Duration, what string, f func() error) {
+	c.T.Helper()
+	end := time.Now().Add(limit)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			c.T.Fatalf("%s: not within %s: %v", what, limit, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// Produce writes a record and waits until it is there.
+func Produce(ctx context.Context, cl *kgo.Client, topic, key, value string) error {
+	r := cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(value)})
+	if err := r.FirstErr(); err != nil {
+		return fmt.Errorf("produce %s to %s: %w", key, topic, err)
+	}
+	return nil
+}
