@@ -59,11 +59,20 @@ func (r *read) own() {
 
 func (r *read) mode(mode iqv1.ReadPolicy_Mode) {
 	r.own()
-	if was := r.policy.GetMode(); was != iqv1.ReadPolicy_MODE_UNSPECIFIED && was != mode {
-		r.fail("policy.mode", mode, "contradicts "+was.String()+"; give one policy, or bounds alone")
-		return
+	switch was := r.policy.GetMode(); was {
+	case iqv1.ReadPolicy_MODE_UNSPECIFIED, iqv1.ReadPolicy_MODE_BOUNDED, mode:
+		r.policy.Mode = mode
+	case iqv1.ReadPolicy_MODE_STRONG, iqv1.ReadPolicy_MODE_ACTIVE, iqv1.ReadPolicy_MODE_ANY:
+		r.fail("policy.mode", mode, "contradicts "+was.String()+"; give one of them")
 	}
-	r.policy.Mode = mode
+}
+
+// bounded is the mode of a bound, unless another is given: then the bound must hold as well.
+func (r *read) bounded() {
+	r.own()
+	if r.policy.GetMode() == iqv1.ReadPolicy_MODE_UNSPECIFIED {
+		r.policy.Mode = iqv1.ReadPolicy_MODE_BOUNDED
+	}
 }
 
 func (r *read) wait() time.Duration { return r.policy.GetWait().AsDuration() }
@@ -85,13 +94,13 @@ func Any() ReadOption { return anyReplica }
 func anyReplica(r *read) { r.mode(iqv1.ReadPolicy_MODE_ANY) }
 
 // MaxStaleness takes any replica whose time lag is at most d: the answer has everything committed up to d ago. Together
-// with MaxOffsetLag both must hold.
+// with MaxOffsetLag both must hold, and together with Strong, Active or Any that too.
 func MaxStaleness(d time.Duration) ReadOption {
 	return func(r *read) {
 		if d < 0 {
 			r.fail("policy.max_staleness", d, "must not be negative")
 		}
-		r.mode(iqv1.ReadPolicy_MODE_BOUNDED)
+		r.bounded()
 		r.policy.MaxStaleness = durationpb.New(d)
 	}
 }
@@ -102,7 +111,7 @@ func MaxOffsetLag(n int64) ReadOption {
 		if n < 0 {
 			r.fail("policy.max_offset_lag", n, "must not be negative")
 		}
-		r.mode(iqv1.ReadPolicy_MODE_BOUNDED)
+		r.bounded()
 		r.policy.MaxOffsetLag = &n
 	}
 }

@@ -35,6 +35,10 @@ func TestEachReadOptionReachesTheServer(t *testing.T) {
 			name: "both bounds", opts: o(client.MaxOffsetLag(100), client.MaxStaleness(time.Millisecond)),
 			want: `policy:{mode:MODE_BOUNDED max_staleness:{nanos:1000000} max_offset_lag:100}`,
 		},
+		{
+			name: "a bound holds beside a mode, whichever comes first", opts: o(client.MaxStaleness(time.Second), client.Any(), client.MaxOffsetLag(1)),
+			want: `policy:{mode:MODE_ANY max_staleness:{seconds:1} max_offset_lag:1}`,
+		},
 		{name: "at least", opts: o(client.AtLeast(pos)), want: `policy:{at_least:{offsets:{topic:"orders" partition:2 offset:7}}}`},
 		{name: "prefer active", opts: o(client.PreferActive()), want: `policy:{prefer:PREFER_ACTIVE}`},
 		{name: "least loaded", opts: o(client.LeastLoaded()), want: `policy:{prefer:PREFER_LEAST_LOADED}`},
@@ -84,7 +88,6 @@ func TestBadReadOptionsNameFieldAndValueAndReachNobody(t *testing.T) {
 		{o(client.Wait(-time.Minute)), "policy.wait -1m0s: must not be negative"},
 		{o(client.Partition(-1)), "partition -1: must not be negative"},
 		{o(client.Strong(), client.Any()), "policy.mode MODE_ANY: contradicts MODE_STRONG"},
-		{o(client.Active(), client.MaxOffsetLag(3)), "policy.mode MODE_BOUNDED: contradicts MODE_ACTIVE"},
 		{o(client.Wait(-1), client.Partition(-2)), "partition -2: must not be negative"},
 	} {
 		_, err := c.Get(t.Context(), "orders", nil, x.opts...)

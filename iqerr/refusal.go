@@ -1,6 +1,7 @@
 package iqerr
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -56,10 +57,31 @@ func decodeRefusals(d *details) Refusals {
 	}
 }
 
-// text gives "store/partition: what: each candidate; asked each attempt".
-func (r *Refusals) text(what string) string {
+// RefusalsOf gives the refusals of an error that has some, and its text without them, so that a program can show them
+// line by line. The refusals are nil when err has none; the text is err's own then.
+func RefusalsOf(err error) (*Refusals, string) {
+	e, ok := errors.AsType[interface {
+		error
+		Headline() string
+		refusals() *Refusals
+	}](err)
+	if !ok {
+		return nil, err.Error()
+	}
+	return e.refusals(), e.Headline()
+}
+
+func (r *Refusals) refusals() *Refusals { return r }
+
+// headline gives "store/partition: what".
+func (r *Refusals) headline(what string) string {
+	return fmt.Sprintf("%s/%d: %s", r.Store, r.Partition, what)
+}
+
+// text gives "headline: each candidate; asked each attempt".
+func (r *Refusals) text(headline string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s/%d: %s", r.Store, r.Partition, what)
+	b.WriteString(headline)
 	sep := ": "
 	for _, c := range atMost(r.Candidates, maxReplicas) {
 		b.WriteString(sep + Describe(c))
@@ -79,8 +101,11 @@ type NoActiveError struct {
 	RetryAfter time.Duration
 }
 
-func (e *NoActiveError) Error() string {
-	return e.text("no replica is active, running and under a valid lease")
+func (e *NoActiveError) Error() string { return e.text(e.Headline()) }
+
+// Headline is the text without the replicas.
+func (e *NoActiveError) Headline() string {
+	return e.headline("no replica is active, running and under a valid lease")
 }
 
 // Unwrap gives ErrNoActive.
@@ -100,7 +125,10 @@ type NoReplicaError struct {
 	Refusals
 }
 
-func (e *NoReplicaError) Error() string { return e.text("no replica is alive") }
+func (e *NoReplicaError) Error() string { return e.text(e.Headline()) }
+
+// Headline is the text without the replicas.
+func (e *NoReplicaError) Headline() string { return e.headline("no replica is alive") }
 
 // Unwrap gives ErrNoReplica.
 func (e *NoReplicaError) Unwrap() error { return ErrNoReplica }
@@ -116,7 +144,10 @@ type StaleError struct {
 	MaxOffsetLag *int64
 }
 
-func (e *StaleError) Error() string {
+func (e *StaleError) Error() string { return e.text(e.Headline()) }
+
+// Headline is the text without the replicas.
+func (e *StaleError) Headline() string {
 	var bounds []string
 	if e.MaxStaleness != nil {
 		bounds = append(bounds, fmt.Sprintf("max_staleness %s", *e.MaxStaleness))
@@ -127,7 +158,7 @@ func (e *StaleError) Error() string {
 	if len(bounds) == 0 {
 		bounds = []string{"the read policy"}
 	}
-	return e.text("no replica within " + strings.Join(bounds, " and "))
+	return e.headline("no replica within " + strings.Join(bounds, " and "))
 }
 
 // Unwrap gives ErrStale.
@@ -175,8 +206,11 @@ type PositionError struct {
 	AtLeast *iqv1.Position
 }
 
-func (e *PositionError) Error() string {
-	return e.text("no replica has reached at_least " + positionText(e.AtLeast))
+func (e *PositionError) Error() string { return e.text(e.Headline()) }
+
+// Headline is the text without the replicas.
+func (e *PositionError) Headline() string {
+	return e.headline("no replica has reached at_least " + positionText(e.AtLeast))
 }
 
 // Unwrap gives ErrPositionNotReached.

@@ -25,7 +25,7 @@ func refusals() Refusals {
 				Node: "b", Store: "orders", Partition: 3, Role: iqv1.Role_ROLE_STANDBY, State: iqv1.ReplicaState_REPLICA_STATE_RUNNING,
 				Position: 90, EndPosition: 1000, OffsetLag: new(int64(910)), TimeLag: durationpb.New(1234567891),
 			},
-			Why: "offset lag 910 is over 50", Reason: iqv1.Reason_REASON_STALE,
+			Why: "910 offsets behind, more than 50", Reason: iqv1.Reason_REASON_STALE,
 		}, {
 			Replica: &iqv1.ReplicaStatus{Node: "a", Role: iqv1.Role_ROLE_ACTIVE, State: iqv1.ReplicaState_REPLICA_STATE_SUSPENDED},
 			Why:     "suspect: silent for 600ms", Reason: iqv1.Reason_REASON_NO_ACTIVE,

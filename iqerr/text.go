@@ -24,14 +24,15 @@ const (
 const ellipsis = "…"
 
 // Describe says in words what a replica is, how far behind it is, and why it may not answer:
-// "b (standby, running) is 910 offsets / 1.2s behind". A lag that is not known is left out.
+// "b (standby, running): 910 offsets behind, more than 50", "b (standby, running) is 910 offsets / 1.2s behind" where
+// there is no why, and both where the why is not about a lag. A lag that is not known is left out.
 func Describe(c *iqv1.Candidate) string {
 	r := c.GetReplica()
 	text := r.GetNode() + " " + Standing(r)
-	if lag := Lag(r); lag != "" {
+	if lag := Lag(r); lag != "" && (c.GetWhy() == "" || c.GetReason() != iqv1.Reason_REASON_STALE) {
 		text += " is " + lag + " behind"
 	}
-	if c.GetWhy() != "" && c.GetReason() != iqv1.Reason_REASON_STALE {
+	if c.GetWhy() != "" {
 		text += ": " + clip(c.GetWhy())
 	}
 	return text

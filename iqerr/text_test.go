@@ -1,6 +1,7 @@
 package iqerr
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,7 +13,7 @@ import (
 // TestS14S19EachCauseHasItsOwnTextWithAllNumbers: one line for "all nodes are dead or exceed the lag" sent people looking
 // in the wrong place; a lag refused must be shown beside its bound.
 func TestS14S19EachCauseHasItsOwnTextWithAllNumbers(t *testing.T) {
-	tail := ": b (standby, running) is 910 offsets / 1.24s behind; a (active, suspended): suspect: silent for 600ms; " +
+	tail := ": b (standby, running): 910 offsets behind, more than 50; a (active, suspended): suspect: silent for 600ms; " +
 		"asked c: Unavailable CLOSING after 12ms: c is closing"
 	for _, c := range []struct {
 		err  error
@@ -79,5 +80,16 @@ func TestLagIsSilentAboutWhatIsNotKnown(t *testing.T) {
 		if got := Lag(c.r); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
+	}
+}
+
+func TestRefusalsOfGivesTheHeadlineAndTheReplicasApart(t *testing.T) {
+	err := fmt.Errorf("get: %w", &StaleError{Refusals: refusals(), MaxOffsetLag: new(int64(50))})
+	r, headline := RefusalsOf(err)
+	if r == nil || len(r.Candidates) != 2 || len(r.Attempts) != 1 || headline != "orders/3: no replica within max_offset_lag 50" {
+		t.Errorf("got %v, %q", r, headline)
+	}
+	if r, text := RefusalsOf(&ClosingError{Node: "a"}); r != nil || text != "a is closing" {
+		t.Errorf("got %v, %q", r, text)
 	}
 }
