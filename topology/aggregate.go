@@ -87,7 +87,7 @@ func step(op Op, t NumberType, old state, operand []byte, timestamp int64) (stat
 	var err error
 	switch op {
 	case OpCount:
-		next.value, err = add(NumberInt64, old.value, encodeInt64(1))
+		next.value, err = add(NumberInt64, old.value, one)
 	case OpSum:
 		next.value, err = add(t, old.value, operand)
 	case OpMin, OpMax:
@@ -109,6 +109,9 @@ func step(op Op, t NumberType, old state, operand []byte, timestamp int64) (stat
 	}
 	return next, err
 }
+
+// one is what a count adds.
+var one = encodeInt64(1)
 
 func add(t NumberType, old, operand []byte) ([]byte, error) {
 	if old == nil {

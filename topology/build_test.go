@@ -21,6 +21,7 @@ import (
 //	build app=A [counts=(T:N,...)]    the topology, and its internal topics if counts are given; or all faults
 func TestBuildSplitsAndChecksTheTopology(t *testing.T) {
 	datadriven.Walk(t, "testdata/build", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			b := topology.New()
 			for line := range strings.Lines(d.Input) {
@@ -113,7 +114,7 @@ func addNode(t *testing.T, b *topology.Builder, line string) {
 	if one("by") != "" {
 		by = partitioner.Custom(one("by"), nil, func(string, []byte, []byte, int32) partitioner.Choice { return partitioner.Default() })
 	}
-	number, _ := strconv.Atoi(one("partitions") + one("kind"))
+	number, _ := strconv.ParseInt(one("partitions")+one("kind"), 10, 8)
 	pass := func() topology.Processor {
 		return topology.ProcessorFunc(func(ctx topology.Context, r topology.Record) error {
 			ctx.Forward(r)

@@ -57,12 +57,13 @@ func (t NumberType) number(text []byte) (data []byte, skip string) {
 }
 
 func isDigits(text []byte) bool {
-	for _, c := range bytes.TrimLeft(text, "+-") {
+	digits := bytes.TrimLeft(text, "+-")
+	for _, c := range digits {
 		if c < '0' || c > '9' {
 			return false
 		}
 	}
-	return len(text) > 0
+	return len(digits) > 0
 }
 
 // parseInteger reads a decimal integer of at most 64 bits without allocating.

@@ -24,6 +24,7 @@ import (
 //	skipped                             counts by reason
 func TestReadyMadeTopologies(t *testing.T) {
 	datadriven.Walk(t, "testdata/run", func(t *testing.T, path string) {
+		t.Helper()
 		var driver *topologytest.Driver
 		var topo *topology.Topology
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

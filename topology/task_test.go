@@ -115,7 +115,8 @@ func TestFailureReachesProcessWhateverTheProcessorReturns(t *testing.T) {
 			return nil
 		}},
 		"range": {out: &recorder{store: broken{}}, want: errDisk, p: func(ctx topology.Context, _ topology.Record) error {
-			for range ctx.Store("s").Range(nil, nil, false) { //nolint:revive // the loop is all that matters
+			for _, err := range ctx.Store("s").Range(nil, nil, false) {
+				_ = err
 			}
 			return nil
 		}},

@@ -16,6 +16,7 @@ import (
 // The input is a YAML file; the output its faults, or the topology that it makes.
 func TestYAMLFaultsAreReportedTogetherWithTheirLines(t *testing.T) {
 	datadriven.Walk(t, "testdata/yaml", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			c, err := topology.LoadYAML([]byte(d.Input))
 			var topo *topology.Topology
@@ -100,15 +101,14 @@ func FuzzLoadYAML(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := topology.LoadYAML(data)
 		if err != nil {
-			var e *topology.ConfigError
-			if !errors.As(err, &e) || len(e.Faults) == 0 || err.Error() == "" {
+			e, ok := errors.AsType[*topology.ConfigError](err)
+			if !ok || len(e.Faults) == 0 || err.Error() == "" {
 				t.Fatalf("%T %v", err, err)
 			}
 			return
 		}
 		if _, err := c.Build(nil); err != nil {
-			var e *topology.ConfigError
-			if !errors.As(err, &e) {
+			if _, ok := errors.AsType[*topology.ConfigError](err); !ok {
 				t.Fatalf("a configuration without faults does not build: %v", err)
 			}
 		}
