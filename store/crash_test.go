@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -33,11 +32,9 @@ type changelog struct {
 }
 
 func (l changelog) at(offset int64) Change {
-	h := fnv.New64a()
-	fmt.Fprint(h, offset)
-	sum := h.Sum64()
-	c := Change{Key: fmt.Appendf(nil, "key-%d", sum%uint64(l.keys)), Timestamp: offset}
-	if sum>>32%4 == 0 {
+	rng := rand.New(rand.NewPCG(uint64(offset), 0))
+	c := Change{Key: fmt.Appendf(nil, "key-%d", rng.IntN(l.keys)), Timestamp: offset}
+	if rng.IntN(4) == 0 {
 		c.Delete = true
 		return c
 	}

@@ -43,9 +43,9 @@ var smallLog = changelog{keys: 300, valueBytes: 20}
 func TestDirectoryOfAnotherStoreIsRefusedAndLeftAlone(t *testing.T) {
 	dir := filled(t, Options{})
 	for want, change := range map[string]func(*ID){
-		`application is "app", want "x"`:                 func(id *ID) { id.Application = "x" },
-		`store is "counts", want "x"`:                    func(id *ID) { id.Store = "x" },
-		`partition is 3, want 4`:                         func(id *ID) { id.Partition = 4 },
+		`application is "app", want "x"`:                func(id *ID) { id.Application = "x" },
+		`store is "counts", want "x"`:                   func(id *ID) { id.Store = "x" },
+		`partition is 3, want 4`:                        func(id *ID) { id.Partition = 4 },
 		`changelog is "app-counts-changelog", want "x"`: func(id *ID) { id.Changelog = "x" },
 	} {
 		id := testID

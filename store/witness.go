@@ -8,11 +8,11 @@ import (
 )
 
 // A witness is a numbered entry among the data, one in every witnessInterval bytes written and one before the first
-// after each Open. Number n is kept in slot n modulo witnessSlots, and the position
-// entry says what the newest number is. So when a store opens, the last witnessSlots numbers must all be found where
-// they belong. A log, memtable or table file that went missing below the position takes its witnesses with it: a
-// memtable holds several, and the slots reach back over about eight memtables. Anything older is in tables, which
-// Badger syncs before it lists them in its manifest.
+// after each Open. Number n is kept in slot n modulo witnessSlots, and the position entry says what the newest number
+// is. So when a store opens, the last witnessSlots numbers must all be found where they belong. A log, memtable or
+// table file that went missing below the position takes its witnesses with it: a memtable holds several, and the
+// slots reach back over about eight memtables. Anything older is in tables, which Badger syncs before it lists them
+// in its manifest.
 const (
 	witnessSlots           = 64
 	witnessesPerMemtable   = 8
