@@ -4,8 +4,10 @@ package integration
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -16,8 +18,23 @@ import (
 	"github.com/iqgate/iqgate/topology"
 )
 
-func countTopology() *topology.Topology {
-	cfg, err := topology.LoadYAML([]byte(`
+// topologyOf builds a topology from its YAML form.
+func topologyOf(text string) func() *topology.Topology {
+	return func() *topology.Topology {
+		cfg, err := topology.LoadYAML([]byte(text))
+		if err != nil {
+			panic(err)
+		}
+		t, err := cfg.Build(nil)
+		if err != nil {
+			panic(err)
+		}
+		return t
+	}
+}
+
+// countByKey counts the records of each key of the topic "in" in the store "counts".
+var countByKey = topologyOf(`
 application: app
 sources:
   - topic: in
@@ -27,29 +44,55 @@ aggregates:
   - store: counts
     source: in
     count: true
-`))
-	if err != nil {
-		panic(err)
+`)
+
+// countByField counts the rows of the topic "in" by their first column, through a repartition topic.
+var countByField = topologyOf(`
+application: app
+sources:
+  - topic: in
+    format: csv
+    columns: [group, id]
+aggregates:
+  - store: counts
+    source: in
+    group_by: group
+    count: true
+    output: out
+`)
+
+func verboseLog(t *testing.T) io.Writer {
+	t.Helper()
+	if testing.Verbose() {
+		return os.Stderr
 	}
-	t, err := cfg.Build(nil)
+	return nil
+}
+
+func strong() *iqv1.ReadPolicy { return &iqv1.ReadPolicy{Mode: iqv1.ReadPolicy_MODE_STRONG} }
+
+func getCount(ctx context.Context, q iqv1.QueryServiceClient, key string, p *iqv1.ReadPolicy) (int64, error) {
+	resp, err := q.Get(ctx, &iqv1.GetRequest{Store: "counts", Key: []byte(key), Policy: p})
 	if err != nil {
-		panic(err)
+		return 0, err
 	}
-	return t
+	if !resp.GetFound() {
+		return 0, nil
+	}
+	if len(resp.GetValue()) != 8 {
+		return 0, errors.New("value is no int64: " + resp.String())
+	}
+	return int64(binary.BigEndian.Uint64(resp.GetValue())), nil //nolint:gosec // G115: Java's big-endian long
 }
 
 func TestOneNodeCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := bubble.Options{Topics: map[string]int32{"in": 3}, Topology: countTopology}
-		if testing.Verbose() {
-			o.Log = os.Stderr
-		}
-		c := bubble.New(t, o)
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 3}, Topology: countByKey, Log: verboseLog(t)})
 		defer c.Close()
 		n := c.StartNode("a")
 		cl := c.Client()
 		defer cl.Close()
-		ctx := context.Background()
+		ctx := t.Context()
 		for i := range 30 {
 			if err := bubble.Produce(ctx, cl, "in", fmt.Sprintf("k%d", i%3), "x"); err != nil {
 				t.Fatal(err)
@@ -57,15 +100,58 @@ func TestOneNodeCounts(t *testing.T) {
 		}
 		for i := range 3 {
 			c.Eventually(30*time.Second, "count of 10", func() error {
-				resp, err := n.Query().Get(ctx, &iqv1.GetRequest{Store: "counts", Key: fmt.Appendf(nil, "k%d", i), Policy: &iqv1.ReadPolicy{Mode: iqv1.ReadPolicy_MODE_STRONG}})
-				if err != nil {
-					return err
+				got, err := getCount(ctx, n.Query(), fmt.Sprintf("k%d", i), strong())
+				if err == nil && got != 10 {
+					err = fmt.Errorf("k%d is %d", i, got)
 				}
-				if string(resp.GetValue()) != "\x00\x00\x00\x00\x00\x00\x00\x0a" {
-					return errors.New(resp.String())
+				return err
+			})
+		}
+	})
+}
+
+func TestKilledNodesLoseNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 4, "out": 2}, Topology: countByField, Log: verboseLog(t)})
+		defer c.Close()
+		nodes := map[string]*bubble.Node{}
+		for _, id := range []string{"a", "b", "c"} {
+			nodes[id] = c.StartNode(id)
+		}
+		cl := c.Client()
+		defer cl.Close()
+		ctx := t.Context()
+		const groups, total = 7, 700
+		for i := range total {
+			if err := bubble.Produce(ctx, cl, "in", fmt.Sprint(i), fmt.Sprintf("g%d,%d", i%groups, i)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(20 * time.Millisecond)
+			switch i {
+			case 150:
+				nodes["b"].Kill()
+			case 300:
+				nodes["b"] = c.StartNode("b")
+			case 450:
+				nodes["a"].Stop()
+			case 500:
+				nodes["a"] = c.StartNode("a")
+			}
+		}
+		for g := range groups {
+			c.Eventually(60*time.Second, "exact count", func() error {
+				var errs []error
+				for _, n := range nodes {
+					got, err := getCount(ctx, n.Query(), fmt.Sprintf("g%d", g), strong())
+					if err == nil && got == total/groups {
+						return nil
+					}
+					if err == nil {
+						err = fmt.Errorf("g%d is %d at %s", g, got, n.ID)
+					}
+					errs = append(errs, err)
 				}
-				t.Log(resp)
-				return nil
+				return errors.Join(errs...)
 			})
 		}
 	})

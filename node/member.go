@@ -54,6 +54,7 @@ type member struct {
 	lease *lease
 	tasks *taskTable
 	log   *slog.Logger
+	news  *news
 
 	// address is where the node is reached; told to everybody.
 	address string
@@ -143,6 +144,7 @@ func (m *member) drop(ctx context.Context) {
 	m.mu.id, m.mu.generation = "", -1
 	m.lease.revoke()
 	m.mu.Unlock()
+	m.news.announce()
 	m.log.Warn("lost the membership of the group", slog.String("group", m.group))
 	m.lost(ctx)
 	select {
@@ -183,6 +185,7 @@ func (m *member) join(ctx context.Context) error {
 	m.mu.Lock()
 	m.mu.id, m.mu.generation = resp.MemberID, resp.Generation
 	m.mu.Unlock()
+	m.news.announce() // a commit may wait for the generation
 	data, err := m.requestSync(ctx, resp, plan)
 	if err != nil {
 		return m.classify(err, "sync")

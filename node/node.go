@@ -253,7 +253,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limit int32, inputClient
 	tail := newFetcher(changelogClient, cat, n.log, set.cursors)
 	set.fetch = tail.wake
 	m := &member{
-		cfg: n.cfg, group: n.group, cl: n.admin, lease: held, tasks: tasks, log: n.log, address: n.address,
+		cfg: n.cfg, group: n.group, cl: n.admin, lease: held, tasks: tasks, log: n.log, news: n.news, address: n.address,
 		again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
 	}
 	m.mu.generation = -1

@@ -26,6 +26,8 @@ type promotion struct {
 	task  *taskInfo
 	life  uint64
 	fence []string // transactional ids
+	// generation that gave the task
+	generation metadata.Generation
 
 	committed map[metadata.TopicPartition]int64
 	err       error
@@ -81,10 +83,9 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 	rctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
 	defer cancel()
 	for len(p.fence) > 0 {
-		if err := fence(rctx, w.cl, p.fence[0], w.cfg.TransactionTimeout); err != nil {
+		if err := w.fenceOnce(rctx, p.fence[0], p.generation); err != nil {
 			return err
 		}
-		w.log.Info("fenced", slog.String("transactional_id", p.fence[0]))
 		p.fence = p.fence[1:]
 	}
 	committed, err := committedOffsets(rctx, w.cl, w.group, p.task.inputs, true)
@@ -110,6 +111,22 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		return fmt.Errorf("ends of %v: only %d of %d are known", changelogs, len(ends), len(changelogs))
 	}
 	return w.takeAt(ctx, p.task, ends)
+}
+
+// fenceOnce fences a transactional id once for each generation, however many tasks its node had.
+func (w *worker) fenceOnce(ctx context.Context, id string, generation metadata.Generation) error {
+	_, err, _ := w.fencing.Do(id, func() (any, error) {
+		if last, ok := w.fenced.Load(id); ok && last == generation {
+			return nil, nil //nolint:nilnil // there is no value
+		}
+		if err := fence(ctx, w.cl, id, w.cfg.TransactionTimeout); err != nil {
+			return nil, err
+		}
+		w.fenced.Store(id, generation)
+		w.log.Info("fenced", slog.String("transactional_id", id))
+		return nil, nil //nolint:nilnil // there is no value
+	})
+	return err
 }
 
 // startOffsets is where each input begins: at the committed offset, at the start of the log when none is committed

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/iqgate/iqgate/metadata"
@@ -83,20 +84,15 @@ func (w *worker) commit() (err error) {
 	if err := w.step(stepOffsets); err != nil {
 		return err
 	}
-	id, generation, ok := w.member.current()
-	if !ok {
-		return errNoMember
+	produced := w.producer.produced.Load()
+	if err := w.commitOffsets(ctx, produced, offsets); err != nil {
+		return err
 	}
-	if !w.producer.produced.Load() {
-		if len(offsets) > 0 {
-			if err := plainOffsets(ctx, w.cl, w.group, id, generation, w.cfg.NodeID, offsets); err != nil {
-				return err
-			}
+	if !produced {
+		if err := w.producer.end(ctx); err != nil { // of nothing; the broker does not hear of it
+			return err
 		}
 		return w.committed(dirty, nil)
-	}
-	if err := w.producer.commitOffsets(ctx, w.cl, id, generation, w.cfg.NodeID, offsets); err != nil {
-		return err
 	}
 	if err := w.step(stepEnd); err != nil {
 		return err
@@ -112,6 +108,46 @@ func (w *worker) commit() (err error) {
 		return err
 	}
 	return w.committed(dirty, w.step)
+}
+
+// commitOffsets puts the offsets into the transaction, or commits them alone when nothing was produced. The group may
+// have counted its generation up just now, with this node in it: then the new one is waited for and used, since what is
+// in this transaction is still this node's until it has rejoined without it.
+func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[metadata.TopicPartition]int64) error {
+	if len(offsets) == 0 {
+		return nil
+	}
+	for {
+		changed := w.news.wait()
+		id, generation, ok := w.member.current()
+		if !ok {
+			return errNoMember
+		}
+		var err error
+		if produced {
+			err = w.producer.commitOffsets(ctx, w.cl, id, generation, w.cfg.NodeID, offsets)
+		} else {
+			err = plainOffsets(ctx, w.cl, w.group, id, generation, w.cfg.NodeID, offsets)
+		}
+		if !errors.Is(err, kerr.IllegalGeneration) && !errors.Is(err, kerr.RebalanceInProgress) {
+			return err
+		}
+		for {
+			nowID, now, ok := w.member.current()
+			if !ok || nowID != id {
+				return errors.Join(err, errNoMember)
+			}
+			if now != generation {
+				break
+			}
+			select {
+			case <-changed:
+				changed = w.news.wait()
+			case <-ctx.Done():
+				return errors.Join(err, ctx.Err())
+			}
+		}
+	}
 }
 
 // produceChanges sends a task's overlays to their changelogs.

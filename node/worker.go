@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/iqgate/iqgate/metadata"
 )
@@ -64,6 +65,8 @@ type worker struct {
 	begun      time.Time       // when the transaction in progress began
 	lives      uint64
 	promotions sync.WaitGroup
+	fencing    singleflight.Group
+	fenced     sync.Map // transactional id -> generation for which it was fenced
 
 	dropped  atomic.Int64 // records that a partitioner dropped
 	resets   atomic.Int64
@@ -289,7 +292,7 @@ func (w *worker) beginPromotion(t *activeTask, vanished []string) {
 	t.life, t.stage = w.lives, stagePromoting
 	ctx, cancel := context.WithCancel(w.ctx)
 	t.cancel = cancel
-	p := &promotion{task: t.info, life: t.life}
+	p := &promotion{task: t.info, life: t.life, generation: w.generation}
 	for _, node := range vanished {
 		p.fence = append(p.fence, transactionalID(w.group, metadata.NodeID(node), 0))
 	}
