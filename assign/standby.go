@@ -33,8 +33,7 @@ func (p *plan) placeStandbys() {
 	s.each(func(t int) { s.keep(t, want) })
 	s.each(func(t int) { s.fill(t, want) })
 	s.each(s.spread)
-	s.each(func(t int) { s.relieve(t, classGiven) }) // what has begun goes on
-	s.each(func(t int) { s.relieve(t, classNothing) })
+	s.each(s.relieve)
 	s.each(s.protect)
 	s.each(s.keepNext)
 }
@@ -174,9 +173,8 @@ func (s *standbyPlacer) spread(t int) {
 	}
 }
 
-// relieve moves standbys of task t from members with more than their share to ones with less that have at least so much
-// of it already.
-func (s *standbyPlacer) relieve(t, atLeast int) {
+// relieve moves standbys of task t from members with more than their share to ones with less.
+func (s *standbyPlacer) relieve(t int) {
 	for i := 0; i < len(s.standbys[t]); i++ {
 		m := s.standbys[t][i]
 		if s.load[m] <= s.share[m] {
@@ -184,7 +182,7 @@ func (s *standbyPlacer) relieve(t, atLeast int) {
 		}
 		from, best := s.rack[m], -1
 		for n := range s.members {
-			if s.load[n] >= s.share[n] || !s.free(t, n) || s.class(t, n) > atLeast {
+			if s.load[n] >= s.share[n] || !s.free(t, n) {
 				continue
 			}
 			if s.rack[n] != from && s.used[s.rack[n]] > s.used[from]-1 {

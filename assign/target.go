@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// What it costs to have a task's active at a member, in the order of importance: spread beats moves, a move beats all
-// that a new place has to read up. Each kind outweighs all of the lesser kinds together (see target).
+// What it costs to have a task's active at a member, besides a move from where it is. A move outweighs all tasks' costs
+// of these kinds together.
 const (
 	costStay    = iota // it is there already, or was until its process restarted
 	costDone           // was awaited there, and is ready
@@ -27,94 +27,113 @@ const (
 //
 //	source ─▶ tasks alike ─▶ sub-topology at member ─▶ stateful at member ─▶ member ─▶ sink
 //
-// At each of the last three steps the rounded-down share is free and the one more costs more than all else. As the sum
+// At each of the last three steps the rounded-down share is free and one task more costs more than all else. As the sum
 // of what flows is fixed, a flow has the fewest of these only if it fills every rounded-down share.
 func (p *plan) target() []int {
+	f := p.network()
+	f.mincost(f.source, f.sink)
+	left := make([][]int, len(f.hubs)) // of what flows through the hubs
+	for c, hub := range f.hubs {
+		for _, place := range hub {
+			left[c] = append(left[c], f.flow(place.arc))
+		}
+	}
+	target := make([]int, len(p.tasks))
+	for _, b := range f.bundles {
+		// The bundle's tasks go in their order first to the places it names, then to what its column's hub has left.
+		tasks := b.tasks
+		give := func(n, member int) {
+			for _, t := range tasks[:n] {
+				target[t] = member
+			}
+			tasks = tasks[n:]
+		}
+		for _, place := range b.places {
+			give(f.flow(place.arc), place.member)
+		}
+		for i, place := range f.hubs[b.column] {
+			n := min(len(tasks), left[b.column][i])
+			left[b.column][i] -= n
+			give(n, place.member)
+		}
+	}
+	return target
+}
+
+// targetNetwork is the network that target describes.
+type targetNetwork struct {
+	*network
+	source, sink int32
+	bundles      []bundle
+	hubs         [][]place // per column, by member: the way for all bundles to which it is just another member
+}
+
+// bundle is some tasks of one column that are alike: where they cost what, and else the same at all members.
+type bundle struct {
+	tasks  []int
+	column int
+	places []place
+}
+
+// place is the way of a bundle, or a hub, to a member.
+type place struct {
+	arc    int32
+	member int
+}
+
+func (p *plan) network() *targetNetwork {
 	n := int64(len(p.tasks))
 	move := costKinds * (n + 1)
 	uneven := (move + costKinds) * (n + 1)
 
 	columns := p.columns()
 	cells := (len(columns) + 3) * len(p.members)
-	g := newNetwork(2+cells+len(columns)+len(p.tasks), 3*cells+5*len(p.tasks))
-	source, sink := g.node(), g.node()
-	step := func(from, to int32, tasks int, m int) {
+	f := &targetNetwork{network: newNetwork(2+cells+len(columns)+len(p.tasks), 3*cells+5*len(p.tasks))}
+	f.source, f.sink = f.node(), f.node()
+	step := func(from, to int32, tasks, m int) {
 		share, rest := p.share(tasks, m)
 		if share > 0 {
-			g.arc(from, to, share, 0)
+			f.arc(from, to, share, 0)
 		}
 		if rest {
-			g.arc(from, to, 1, uneven)
+			f.arc(from, to, 1, uneven)
 		}
 	}
-	members := make([][3]int32, len(p.members)) // all, stateless, stateful
+	kinds := make([][2]int32, len(p.members)) // a member's stateless and stateful tasks
 	for m := range p.members {
-		members[m] = [3]int32{g.node(), g.node(), g.node()}
-		step(members[m][0], sink, len(p.tasks), m)
-		step(members[m][1], members[m][0], len(p.tasks)-p.stateful, m)
-		step(members[m][2], members[m][0], p.stateful, m)
+		all := f.node()
+		kinds[m] = [2]int32{f.node(), f.node()}
+		step(all, f.sink, len(p.tasks), m)
+		step(kinds[m][0], all, len(p.tasks)-p.stateful, m)
+		step(kinds[m][1], all, p.stateful, m)
 	}
-
-	type choice struct {
-		arc    int32
-		member int
-	}
-	target := make([]int, len(p.tasks))
-	var groups [][]int
-	var choices [][]choice
-	var elsewhere []int32 // per group: the arc to its column's hub
-	var hubs []int32      // per group: its column
-	hubArcs := make([][]choice, len(columns))
 	for c, column := range columns {
-		kind := 1
+		kind := 0
 		if p.tasks[column[0]].Stateful {
-			kind = 2
+			kind = 1
 		}
-		hub := g.node()
+		hub := f.node()
 		cells := make([]int32, len(p.members))
+		toMembers := make([]place, len(p.members))
 		for m := range p.members {
-			cells[m] = g.node()
-			step(cells[m], members[m][kind], len(column), m)
-			hubArcs[c] = append(hubArcs[c], choice{g.arc(hub, cells[m], len(column), 0), m})
+			cells[m] = f.node()
+			step(cells[m], kinds[m][kind], len(column), m)
+			toMembers[m] = place{f.arc(hub, cells[m], len(column), 0), m}
 		}
-		for _, group := range p.alike(column) {
-			costs, other := p.costs(group[0], move)
-			from := g.node()
-			g.arc(source, from, len(group), 0)
-			var own []choice
-			for _, c := range costs {
-				own = append(own, choice{g.arc(from, cells[c.member], len(group), c.cost), c.member})
+		for _, tasks := range p.alike(column) {
+			costs, other := p.costs(tasks[0], move)
+			from := f.node()
+			f.arc(f.source, from, len(tasks), 0)
+			b := bundle{tasks: tasks, column: c}
+			for _, cost := range costs {
+				b.places = append(b.places, place{f.arc(from, cells[cost.member], len(tasks), cost.cost), cost.member})
 			}
-			groups, choices, hubs = append(groups, group), append(choices, own), append(hubs, int32(c))
-			elsewhere = append(elsewhere, g.arc(from, hub, len(group), other))
+			f.arc(from, hub, len(tasks), other)
+			f.bundles = append(f.bundles, b)
 		}
+		f.hubs = append(f.hubs, toMembers)
 	}
-	g.mincost(source, sink)
-
-	// Hand each group's tasks out in their order, first to the places it names, then to what its column's hub has left.
-	for i, group := range groups {
-		take := func(m int) {
-			target[group[0]] = m
-			group = group[1:]
-		}
-		for _, c := range choices[i] {
-			for range g.flow(c.arc) {
-				take(c.member)
-			}
-		}
-		hub := hubArcs[hubs[i]]
-		left := g.flow(elsewhere[i])
-		for j := 0; left > 0; {
-			if g.flow(hub[j].arc) == 0 {
-				j++
-				continue
-			}
-			g.arcs[hub[j].arc^1].room--
-			take(hub[j].member)
-			left--
-		}
-	}
-	return target
+	return f
 }
 
 // share is member m's part of so many tasks, rounded down, and whether there is a rest.
