@@ -134,8 +134,8 @@ func (a *aggregator) Process(ctx Context, r Record) error {
 		return err
 	}
 	old := state{timestamp: timestamp}
-	if found {
-		old.value = value
+	if old.value = value; found && value == nil {
+		old.value = nothing // an empty value, which a store may give as nil
 	}
 	next, err := step(a.op, a.number, old, r.Value, r.Timestamp)
 	if err != nil {

@@ -65,8 +65,10 @@ func (r *csvRow) parse(value []byte) error {
 // next cuts the first field off a line. more says that a delimiter followed it.
 func (r *csvRow) next(line []byte) (text, rest []byte, more bool, err error) {
 	if r.quote == 0 || len(line) == 0 || line[0] != r.quote {
-		text, rest, more = bytes.Cut(line, []byte{r.delimiter})
-		return text, rest, more, nil
+		if end := bytes.IndexByte(line, r.delimiter); end >= 0 {
+			return line[:end], line[end+1:], true, nil
+		}
+		return line, nil, false, nil
 	}
 	line = line[1:]
 	var unescaped []byte // of a field with doubled quotes; new, since the line is not ours to change

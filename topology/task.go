@@ -3,7 +3,6 @@ package topology
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"runtime/debug"
 	"sync"
@@ -22,15 +21,22 @@ type Task struct {
 
 	streamTime, committedTime int64 // milliseconds
 
-	// fatal is the first failure of a store, an output or the topology itself, bad the first of a processor.
-	fatal, bad error
-	failedAt   string // name of the node at which the first failure was met
+	// at is the name of the node that runs now. fatal is the first failure, of the record being processed, of a store, an
+	// output or the topology itself; bad is the first of a processor.
+	at         string
+	fatal, bad failure
 
 	mu struct {
 		sync.Mutex
 		skipped   map[string]int64 // since the task was made, by reason
 		committed map[string]int64 // as of the last Commit
 	}
+}
+
+// failure is an error and the node that met it.
+type failure struct {
+	err error
+	at  string
 }
 
 // taskNode is a node with its instance. It is also the Context of its processor.
@@ -148,7 +154,7 @@ func (t *Task) Commit() {
 // the node's to bring back.
 func (t *Task) Reset() error {
 	t.streamTime = t.committedTime
-	t.fatal, t.bad, t.failedAt = nil, nil, ""
+	t.fatal, t.bad, t.at = failure{}, failure{}, ""
 	t.mu.Lock()
 	clear(t.mu.skipped)
 	maps.Copy(t.mu.skipped, t.mu.committed)
@@ -161,11 +167,11 @@ func (t *Task) Reset() error {
 func (t *Task) Process(r Record) error {
 	source, ok := t.sub.sources[r.Topic]
 	if !ok || r.Partition != t.id.Partition {
-		return t.recordError(&r, fmt.Errorf("the task does not read this partition; it reads partition %d of %q", t.id.Partition, t.sub.SourceTopics))
+		return t.recordError(&r, "", fmt.Errorf("the task does not read this partition; it reads partition %d of %q", t.id.Partition, t.sub.SourceTopics))
 	}
 	t.streamTime = max(t.streamTime, r.Timestamp)
 	t.run(source, r)
-	if t.fatal == nil && t.bad == nil {
+	if t.fatal.err == nil && t.bad.err == nil {
 		return nil
 	}
 	return t.failed(&r)
@@ -173,41 +179,38 @@ func (t *Task) Process(r Record) error {
 
 // failed decides what becomes of a record that failed.
 func (t *Task) failed(r *Record) error {
-	err := t.fatal
-	if err == nil && t.sub.policy == SkipOnError {
-		t.bad, t.failedAt = nil, ""
+	f := t.fatal
+	skip := f.err == nil && t.sub.policy == SkipOnError
+	if f.err == nil {
+		f = t.bad
+	}
+	t.fatal, t.bad, t.at = failure{}, failure{}, ""
+	if skip {
 		t.skip(SkipProcessorError)
 		return nil
 	}
-	if err == nil {
-		err = t.bad
-	}
-	recErr := t.recordError(r, err)
-	t.fatal, t.bad, t.failedAt = nil, nil, ""
-	return recErr
+	return t.recordError(r, f.at, f.err)
 }
 
-func (t *Task) recordError(r *Record, err error) error {
-	return &RecordError{Task: t.id, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Node: t.failedAt, Err: err}
+func (t *Task) recordError(r *Record, node string, err error) error {
+	return &RecordError{Task: t.id, Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Node: node, Err: err}
 }
 
 // run forwards r from a source and turns a panic of a processor into its error.
 func (t *Task) run(source int, r Record) {
 	defer func() {
 		if v := recover(); v != nil {
-			t.fail(&t.bad, "", fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			t.fail(&t.bad, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 		}
 	}()
+	t.at = t.nodes[source].run.name
 	t.nodes[source].Forward(r)
 }
 
-// fail keeps the first failure of its kind and the first place.
-func (t *Task) fail(kind *error, at string, err error) {
-	if *kind == nil {
-		*kind = err
-	}
-	if t.failedAt == "" {
-		t.failedAt = at
+// fail keeps the first failure of its kind.
+func (t *Task) fail(kind *failure, err error) {
+	if kind.err == nil {
+		*kind = failure{err, t.at}
 	}
 }
 
@@ -220,16 +223,17 @@ func (t *Task) skip(reason string) {
 // deliver hands r to a node.
 func (t *Task) deliver(node int, r Record) {
 	n := &t.nodes[node]
+	from := t.at
+	t.at = n.run.name // a panic leaves it there, which is where it was
 	if n.run.kind == sinkNode {
 		r.Topic, r.Partition, r.Offset = n.run.sink.Topic, -1, -1
 		if err := t.out.Send(n.run.sink, r); err != nil {
-			t.fail(&t.fatal, n.run.name, fmt.Errorf("send to %q: %w", n.run.sink.Topic, err))
+			t.fail(&t.fatal, fmt.Errorf("send to %q: %w", n.run.sink.Topic, err))
 		}
-		return
+	} else if err := n.proc.Process(n, r); err != nil {
+		t.fail(&t.bad, err)
 	}
-	if err := n.proc.Process(n, r); err != nil {
-		t.fail(&t.bad, n.run.name, err)
-	}
+	t.at = from
 }
 
 // Store implements Context.
@@ -237,7 +241,7 @@ func (n *taskNode) Store(name string) KeyValueStore {
 	if s, ok := n.stores[name]; ok {
 		return s
 	}
-	return brokenStore{n.task, n.run.name, fmt.Errorf("store %q is not connected to processor %q", name, n.run.name)}
+	return brokenStore{n.task, fmt.Errorf("store %q is not connected to processor %q", name, n.run.name)}
 }
 
 // Forward implements Context.
@@ -261,15 +265,15 @@ func (n *taskNode) ForwardTo(child string, r Record) {
 			return
 		}
 	}
-	n.task.fail(&n.task.fatal, n.run.name, fmt.Errorf("%q is no child of processor %q", child, n.run.name))
+	n.task.fail(&n.task.fatal, fmt.Errorf("%q is no child of processor %q", child, n.run.name))
 }
 
 // Err implements Context.
 func (n *taskNode) Err() error {
-	if n.task.fatal != nil {
-		return n.task.fatal
+	if n.task.fatal.err != nil {
+		return n.task.fatal.err
 	}
-	return n.task.bad
+	return n.task.bad.err
 }
 
 // StreamTime implements Context.
@@ -280,65 +284,3 @@ func (n *taskNode) Task() TaskID { return n.task.id }
 
 // Skip implements Context.
 func (n *taskNode) Skip(reason string) { n.task.skip(reason) }
-
-// taskStore is the node's store; its failures reach the task even if the processor drops them.
-type taskStore struct {
-	task  *Task
-	name  string
-	inner KeyValueStore
-}
-
-func (s *taskStore) check(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	err = fmt.Errorf("store %q: %s: %w", s.name, op, err)
-	s.task.fail(&s.task.fatal, "", err)
-	return err
-}
-
-func (s *taskStore) Get(key []byte) ([]byte, int64, bool, error) {
-	value, ts, found, err := s.inner.Get(key)
-	return value, ts, found, s.check("get", err)
-}
-
-func (s *taskStore) Put(key, value []byte, timestamp int64) error {
-	if value == nil {
-		return s.Delete(key, timestamp)
-	}
-	return s.check("put", s.inner.Put(key, value, timestamp))
-}
-
-func (s *taskStore) Delete(key []byte, timestamp int64) error {
-	return s.check("delete", s.inner.Delete(key, timestamp))
-}
-
-func (s *taskStore) Range(from, to []byte, reverse bool) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		for e, err := range s.inner.Range(from, to, reverse) {
-			if err = s.check("range", err); !yield(e, err) || err != nil {
-				return
-			}
-		}
-	}
-}
-
-// brokenStore is what a processor gets for a store that it may not use.
-type brokenStore struct {
-	task *Task
-	at   string
-	err  error
-}
-
-func (s brokenStore) fail() error {
-	s.task.fail(&s.task.fatal, s.at, s.err)
-	return s.err
-}
-
-func (s brokenStore) Get([]byte) ([]byte, int64, bool, error) { return nil, 0, false, s.fail() }
-func (s brokenStore) Put(_, _ []byte, _ int64) error          { return s.fail() }
-func (s brokenStore) Delete([]byte, int64) error              { return s.fail() }
-
-func (s brokenStore) Range(_, _ []byte, _ bool) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) { yield(Entry{}, s.fail()) }
-}

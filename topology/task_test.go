@@ -102,19 +102,19 @@ func TestFailureReachesProcessWhateverTheProcessorReturns(t *testing.T) {
 		want error
 		node string
 	}{
-		"put": {out: &recorder{store: broken{}}, want: errDisk, p: func(ctx topology.Context, r topology.Record) error {
+		"put": {out: &recorder{store: broken{}}, want: errDisk, node: "p", p: func(ctx topology.Context, r topology.Record) error {
 			_ = ctx.Store("s").Put(r.Key, r.Value, r.Timestamp)
 			return nil
 		}},
-		"get": {out: &recorder{store: broken{}}, want: errDisk, p: func(ctx topology.Context, r topology.Record) error {
+		"get": {out: &recorder{store: broken{}}, want: errDisk, node: "p", p: func(ctx topology.Context, r topology.Record) error {
 			_, _, _, _ = ctx.Store("s").Get(r.Key)
 			return nil
 		}},
-		"delete by a nil value": {out: &recorder{store: broken{}}, want: errDisk, p: func(ctx topology.Context, r topology.Record) error {
+		"delete by a nil value": {out: &recorder{store: broken{}}, want: errDisk, node: "p", p: func(ctx topology.Context, r topology.Record) error {
 			_ = ctx.Store("s").Put(r.Key, nil, r.Timestamp)
 			return nil
 		}},
-		"range": {out: &recorder{store: broken{}}, want: errDisk, p: func(ctx topology.Context, _ topology.Record) error {
+		"range": {out: &recorder{store: broken{}}, want: errDisk, node: "p", p: func(ctx topology.Context, _ topology.Record) error {
 			for _, err := range ctx.Store("s").Range(nil, nil, false) {
 				_ = err
 			}
@@ -183,7 +183,7 @@ func TestPanicStopsTheTaskWithTheRecordAndTheStack(t *testing.T) {
 		return nil
 	}, pass)
 	err := task.Process(in("k", 5))
-	if err == nil || !strings.Contains(err.Error(), `topic "t" partition 0 offset 42`) || !strings.Contains(err.Error(), "task_test.go") {
+	if err == nil || !strings.Contains(err.Error(), `topic "t" partition 0 offset 42 at "p"`) || !strings.Contains(err.Error(), "task_test.go") {
 		t.Errorf("%v, want the record and the stack", err)
 	}
 }
