@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	"github.com/iqgate/iqgate/integration/bubble"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
@@ -69,7 +71,10 @@ func verboseLog(t *testing.T) io.Writer {
 	return nil
 }
 
-func strong() *iqv1.ReadPolicy { return &iqv1.ReadPolicy{Mode: iqv1.ReadPolicy_MODE_STRONG} }
+// strong is the strong policy, with time for a lease that is just being taken.
+func strong() *iqv1.ReadPolicy {
+	return &iqv1.ReadPolicy{Mode: iqv1.ReadPolicy_MODE_STRONG, Wait: durationpb.New(time.Second)}
+}
 
 func getCount(ctx context.Context, q iqv1.QueryServiceClient, key string, p *iqv1.ReadPolicy) (int64, error) {
 	resp, err := q.Get(ctx, &iqv1.GetRequest{Store: "counts", Key: []byte(key), Policy: p})

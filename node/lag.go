@@ -23,6 +23,9 @@ type sample struct {
 // more, whatever the position. When the list is full every second sample of its older half is dropped, never the
 // oldest: lag may then look larger than it is, never smaller (I5).
 func addSample(samples []sample, s sample) []sample {
+	if n := len(samples); n > 0 && s.At.Before(samples[n-1].At) {
+		return samples // overtaken by a later request
+	}
 	if n := len(samples); n > 0 && s.End < samples[n-1].End {
 		// The end went back: the topic was truncated or made anew. What the old samples say of it is void.
 		return []sample{s}

@@ -67,6 +67,8 @@ type member struct {
 	// lost tells the worker that it owns nothing any more, and returns when it has dropped everything.
 	lost func(ctx context.Context)
 
+	beatNow chan struct{} // holds a token when a heartbeat is due before its time
+
 	again chan struct{} // holds a token when the group, or this node, wants to rejoin
 	gone  chan struct{} // holds a token when a heartbeat said that the membership is lost
 	fatal chan error    // holds the reason to end
@@ -206,6 +208,7 @@ func (m *member) join(ctx context.Context) error {
 	m.mu.Unlock()
 	m.log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
+	poke(m.beatNow)
 	m.assigned(&membership{generation: metadata.Generation(resp.Generation), assignment: am, given: given, before: before})
 	return nil
 }
@@ -325,8 +328,9 @@ func (m *member) beat(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			m.beatOnce(ctx)
+		case <-m.beatNow: // a new membership has no lease before its first heartbeat
 		}
+		m.beatOnce(ctx)
 	}
 }
 

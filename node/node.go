@@ -254,7 +254,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limit int32, inputClient
 	set.fetch = tail.wake
 	m := &member{
 		cfg: n.cfg, group: n.group, cl: n.admin, lease: held, tasks: tasks, log: n.log, news: n.news, address: n.address,
-		again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
+		beatNow: make(chan struct{}, 1), again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
 	}
 	m.mu.generation = -1
 	w := &worker{

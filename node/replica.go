@@ -216,11 +216,13 @@ func (r *replica) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	sent := time.Now()
 	ends, err := listOffsets(ctx, r.set.cl, tps, atEnd)
 	if err != nil {
 		return err
 	}
 	start, end := starts[r.changelog], ends[r.changelog]
+	r.addSample(sample{At: sent, End: end}) // so that its lag is known from the first read on
 	id := store.ID{
 		Application: r.set.application, Store: r.id.Store, Partition: r.id.Partition,
 		Changelog: r.changelog.Topic, TopicID: topic.id,
@@ -293,14 +295,19 @@ func (r *replica) close() error {
 	return nil
 }
 
-// addSample keeps what a request for the changelog's end told. Only the sampler calls it.
+// addSample keeps what a request for the changelog's end told.
 func (r *replica) addSample(s sample) {
-	var old []sample
-	if p := r.samples.Load(); p != nil {
-		old = *p
+	for {
+		var old []sample
+		p := r.samples.Load()
+		if p != nil {
+			old = *p
+		}
+		next := addSample(old, s)
+		if r.samples.CompareAndSwap(p, &next) {
+			return
+		}
 	}
-	next := addSample(old, s)
-	r.samples.Store(&next)
 }
 
 // lag is how far the replica is behind at now, having applied everything below position. A RUNNING active under a

@@ -1,0 +1,5 @@
+package integration
+
+import "github.com/iqgate/iqgate/node"
+
+type nodeConfig = node.Config
