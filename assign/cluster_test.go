@@ -222,6 +222,9 @@ func (c cluster) broken(a Assignment) string {
 	if len(a.Members) != len(c.members) || len(a.Map.Hosts) != len(f.newest) {
 		return "not every member has an entry, or not every node a host"
 	}
+	if !reflect.DeepEqual(a.Withheld, a.Map.Withheld) || !slices.IsSortedFunc(a.Withheld, metadata.TaskID.Compare) {
+		return "the map withholds other tasks, or out of order"
+	}
 	type roles struct{ active, standby, warmup []string }
 	by := make(map[metadata.TaskID]*roles)
 	for _, t := range c.tasks {
