@@ -62,45 +62,47 @@ func (s *KV) Apply(changes []Change, at Checkpoint) error {
 		}
 		return nil
 	}
-	if err := s.checkRoom(changes); err != nil {
+	size, err := s.checkRoom(changes)
+	if err != nil {
 		return err
 	}
 	if err := s.undo(); err != nil {
 		return fmt.Errorf("undo an unfinished apply: %w", err)
 	}
-	if err := s.write(changes, next); err != nil {
+	if err := s.write(changes, size, next); err != nil {
 		return fmt.Errorf("apply %d changes at position %d: %w", len(changes), at.Position, err)
 	}
 	return nil
 }
 
-// checkRoom refuses what Badger or the disk cannot take, before anything is written.
-func (s *KV) checkRoom(changes []Change) error {
-	var total int64
+// checkRoom refuses what Badger or the disk cannot take, before anything is written. It returns about how many bytes
+// the encoded changes are.
+func (s *KV) checkRoom(changes []Change) (size int, err error) {
 	maxBytes := s.opt.maxEntryBytes()
 	for i := range changes {
 		n := encodedValueLen(changes[i].Key, changes[i].Value)
 		if n > maxBytes {
-			return &SizeError{Index: i, Bytes: n, Max: maxBytes}
+			return 0, &SizeError{Index: i, Bytes: n, Max: maxBytes}
 		}
-		total += int64(n + encodedKeyLen(changes[i].Key) + witnessEntryCost)
+		size += n + encodedKeyLen(changes[i].Key)
 	}
 	if s.opt.InMemory || s.opt.MinFreeBytes < 0 {
-		return nil
+		return size, nil
 	}
 	free, err := s.opt.hooks.freeBytes(s.dir)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if need := s.opt.MinFreeBytes + 2*total; free < need { // once in the log, once in a table
-		return fmt.Errorf("%w: %d bytes free, %d needed", ErrNoSpace, free, need)
+	written := int64(size + len(changes)*entryCost)
+	if need := s.opt.MinFreeBytes + 2*written; free < need { // once in the log, once in a table
+		return 0, fmt.Errorf("%w: %d bytes free, %d needed", ErrNoSpace, free, need)
 	}
-	return nil
+	return size, nil
 }
 
 // write writes changes and position.
-func (s *KV) write(changes []Change, next Checkpoint) error {
-	return s.commit(&batch{s: s}, next, func(b *batch) error {
+func (s *KV) write(changes []Change, size int, next Checkpoint) error {
+	return s.commit(&batch{s: s, expect: size}, next, func(b *batch) error {
 		for i := range changes {
 			if err := b.change(&changes[i]); err != nil {
 				return err
@@ -118,7 +120,7 @@ func (s *KV) commitMeta(above uint64, fill func(*batch) error) error {
 // commit fills a batch, ends it with the position, and publishes what it wrote. The batch's timestamp is the changelog
 // offset + 1, or more when that is not new.
 func (s *KV) commit(b *batch, at Checkpoint, fill func(*batch) error) error {
-	b.ts = max(b.ts, s.w.stored.ts+1, uint64(at.Position+1)) //nolint:gosec // a position is -1 or more
+	b.ts = max(b.ts, s.w.stored.ts+1, uint64(at.Position+1))
 	b.witness, b.witnessBytes, b.witnessDue = s.w.stored.witness, s.w.witnessBytes, s.w.witnessDue
 	b.slots = make(chan struct{}, maxInflightTxns)
 	var err error
@@ -148,9 +150,10 @@ type batch struct {
 	ts   uint64
 	bare bool // writes no witnesses
 
-	txn  *badger.Txn // the one being filled, or nil
-	txns int         // begun so far
-	slab []byte      // room for encoded keys and values
+	txn    *badger.Txn // the one being filled, or nil
+	txns   int         // begun so far
+	expect int         // bytes of the encoded keys and values to come, about
+	slab   []byte      // room for them
 
 	witness      uint64
 	witnessBytes int64
@@ -187,7 +190,7 @@ func (b *batch) add(key, value []byte, del bool) error {
 			return err
 		}
 	}
-	b.witnessBytes += int64(len(key) + len(value) + witnessEntryCost)
+	b.witnessBytes += int64(len(key) + len(value) + entryCost)
 	return b.place(key, value, del)
 }
 
@@ -282,7 +285,7 @@ func (b *batch) hook() error {
 // room returns an empty slice with a capacity of n.
 func (b *batch) room(n int) []byte {
 	if n > cap(b.slab)-len(b.slab) {
-		b.slab = make([]byte, 0, max(n, slabBytes))
+		b.slab = make([]byte, 0, max(n, min(b.expect, slabBytes)))
 	}
 	used := len(b.slab)
 	b.slab = b.slab[:used+n]

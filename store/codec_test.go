@@ -67,7 +67,7 @@ func TestPositionEntryCutAnywhereIsRefused(t *testing.T) {
 	if m, err := decodeMeta(b); err != nil || m.at.Input[TopicPartition{"in", 1}] != 4 {
 		t.Fatalf("%+v %v", m, err)
 	}
-	for n := range len(b) {
+	for n := range b {
 		if m, err := decodeMeta(b[:n]); err == nil {
 			t.Errorf("%d of %d bytes decoded as %+v", n, len(b), m)
 		}

@@ -21,7 +21,7 @@ import (
 
 var (
 	testID   = ID{Application: "app", Store: "counts", Partition: 3, Changelog: "app-counts-changelog"}
-	testLogs = slog.New(slog.NewTextHandler(io.Discard, nil))
+	testLogs = slog.New(slog.DiscardHandler)
 	errCrash = errors.New("crash")
 )
 
@@ -125,12 +125,12 @@ func copySparse(from, to string) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	out, err := os.Create(to)
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	block, zeros := make([]byte, 1<<20), make([]byte, 1<<20)
 	size := int64(0)
 	for {
@@ -153,6 +153,7 @@ func copySparse(from, to string) error {
 // TestS10CrashMidwayOfApplyLeavesTheOldState copies the directory before each Badger transaction of a large Apply,
 // the last (with the position) included. What opens is the state before it, and a replay in any batches ends right.
 func TestS10CrashMidwayOfApplyLeavesTheOldState(t *testing.T) {
+	t.Parallel()
 	// All of it fits one memtable, so that no table is made or compacted while a directory is copied.
 	log := changelog{keys: 3000, valueBytes: 700}
 	const before, after = 500, 8500
@@ -211,6 +212,7 @@ func TestS10CrashMidwayOfApplyLeavesTheOldState(t *testing.T) {
 // TestLeftoversOfAnUnfinishedApplyNeverShow replays another changelog than the one that was half applied, as after
 // a topic lost its tail: nothing of the first may ever be seen.
 func TestLeftoversOfAnUnfinishedApplyNeverShow(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	fail := false
 	o := Options{MemTableBytes: 128 << 10}
@@ -280,6 +282,7 @@ func TestLeftoversOfAnUnfinishedApplyNeverShow(t *testing.T) {
 }
 
 func TestFailedApplyLeavesPositionAndReadsUnchanged(t *testing.T) {
+	t.Parallel()
 	log := changelog{keys: 500, valueBytes: 100}
 	fails := 0
 	o := Options{MemTableBytes: 128 << 10}
@@ -312,6 +315,7 @@ func TestFailedApplyLeavesPositionAndReadsUnchanged(t *testing.T) {
 }
 
 func TestFullDiskRefusesApplyAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	log := changelog{keys: 100, valueBytes: 100}
 	free := int64(1 << 40)
 	o := Options{}
@@ -343,6 +347,7 @@ var childLog = changelog{keys: 4000, valueBytes: 60}
 // TestS10KilledProcessLeavesPositionBehindData kills a process that applies a changelog, with SIGKILL and at moments
 // that it does not choose, and opens what is left: it is exactly the state at its position. Then another goes on.
 func TestS10KilledProcessLeavesPositionBehindData(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
@@ -381,7 +386,7 @@ func killChild(t *testing.T, dir string, seed, transactions int) {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(out)
-	for n := 0; n < transactions; n++ {
+	for range transactions {
 		if !lines.Scan() {
 			break
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"slices"
 )
 
 // Badger refuses empty keys, keys over 65,000 bytes and keys that begin with "!badger!". So each key gets a prefix
@@ -86,7 +87,7 @@ var errShortValue = errors.New("stored value is cut short")
 
 // encodeValue appends the stored value of a put.
 func encodeValue(dst, key, value []byte, timestamp int64) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, uint64(timestamp)) //nolint:gosec // two's complement both ways
+	dst = binary.BigEndian.AppendUint64(dst, uint64(timestamp))
 	if len(key) <= maxPlainKey {
 		dst = append(dst, 0)
 	} else {
@@ -111,7 +112,7 @@ func decodeValue(b []byte) (v Value, longKey []byte, err error) {
 	if len(b) < valueHeaderBytes {
 		return Value{}, nil, errShortValue
 	}
-	v.Timestamp = int64(binary.BigEndian.Uint64(b)) //nolint:gosec // two's complement both ways
+	v.Timestamp = int64(binary.BigEndian.Uint64(b))
 	flags, rest := b[8], b[valueHeaderBytes:]
 	if flags&flagLongKey != 0 {
 		n, size := binary.Uvarint(rest)
@@ -121,6 +122,6 @@ func decodeValue(b []byte) (v Value, longKey []byte, err error) {
 		rest = rest[size:]
 		longKey, rest = rest[:n:n], rest[n:]
 	}
-	v.Bytes = rest[:len(rest):len(rest)]
+	v.Bytes = slices.Clip(rest)
 	return v, longKey, nil
 }

@@ -14,6 +14,7 @@ import (
 // TestS33CloseWithAStuckReaderLeavesTheDatabaseToIt: a scan whose consumer does not come back must neither hang Close
 // for ever nor have its tables unmapped under it.
 func TestS33CloseWithAStuckReaderLeavesTheDatabaseToIt(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, dir, Options{DrainTimeout: time.Millisecond})
 	if err := s.Apply(smallLog.records(0, 1000), Checkpoint{Position: 1000}); err != nil {
@@ -116,6 +117,7 @@ func readOnce(s *KV, way int) error {
 }
 
 func TestSecondWriterIsRefused(t *testing.T) {
+	t.Parallel()
 	var s *KV
 	var second error
 	o := Options{InMemory: true}
@@ -136,6 +138,7 @@ func TestSecondWriterIsRefused(t *testing.T) {
 
 // TestOverwrittenVersionsAreDiscarded rewrites the same keys until their versions would fill 50 MB.
 func TestOverwrittenVersionsAreDiscarded(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), Options{MemTableBytes: 512 << 10})
 	changes := make([]Change, 500)
 	for i := range changes {
@@ -164,6 +167,7 @@ func TestOverwrittenVersionsAreDiscarded(t *testing.T) {
 }
 
 func TestSnapshotHoldsTheDiscardTimestampDown(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, "", Options{InMemory: true})
 	apply := func(p int64) {
 		if err := s.Apply([]Change{{Key: []byte("k"), Value: fmt.Append(nil, p)}}, Checkpoint{Position: p}); err != nil {
@@ -190,6 +194,7 @@ func TestSnapshotHoldsTheDiscardTimestampDown(t *testing.T) {
 
 // TestMovesOfThePositionSurviveAKillUpToABound: they are cheap because most are in memory only.
 func TestMovesOfThePositionSurviveAKillUpToABound(t *testing.T) {
+	t.Parallel()
 	live := filepath.Join(t.TempDir(), "live")
 	commits := 0
 	o := Options{}
@@ -212,6 +217,7 @@ func TestMovesOfThePositionSurviveAKillUpToABound(t *testing.T) {
 }
 
 func TestReclaimSpaceFreesOverwrittenLargeValues(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, dir, Options{})
 	for p := range int64(4) {

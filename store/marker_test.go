@@ -9,7 +9,9 @@ import (
 
 func TestDirectoryIsJudgedByItsMarker(t *testing.T) {
 	datadriven.Walk(t, "testdata/open", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			t.Helper()
 			var m *marker
 			if d.HasArg("marker") {
 				m = &marker{Format: markerFormat, Synced: d.HasArg("synced")}

@@ -60,7 +60,7 @@ func decodeMeta(b []byte) (meta, error) {
 	m := meta{at: Checkpoint{Position: d.varint()}, ts: d.uvarint(), witness: d.uvarint()}
 	for n := d.uvarint(); n > 0 && !d.failed; n-- {
 		tp := TopicPartition{Topic: string(d.bytes(d.uvarint()))}
-		tp.Partition = int32(d.varint()) //nolint:gosec // was an int32 when encoded
+		tp.Partition = int32(d.varint())
 		if m.at.Input == nil {
 			m.at.Input = make(map[TopicPartition]int64)
 		}

@@ -41,6 +41,7 @@ func filled(t *testing.T, o Options) string {
 var smallLog = changelog{keys: 300, valueBytes: 20}
 
 func TestDirectoryOfAnotherStoreIsRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
 	dir := filled(t, Options{})
 	for want, change := range map[string]func(*ID){
 		`application is "app", want "x"`:                func(id *ID) { id.Application = "x" },
@@ -63,6 +64,7 @@ func TestDirectoryOfAnotherStoreIsRefusedAndLeftAlone(t *testing.T) {
 }
 
 func TestTopicIDIsTakenOverOnceAndComparedFromThenOn(t *testing.T) {
+	t.Parallel()
 	dir := filled(t, Options{})
 	known, other := testID, testID
 	known.TopicID, other.TopicID = [16]byte{1}, [16]byte{2}
@@ -86,6 +88,7 @@ func TestTopicIDIsTakenOverOnceAndComparedFromThenOn(t *testing.T) {
 }
 
 func TestBadArgumentsAreNamed(t *testing.T) {
+	t.Parallel()
 	err := openFails(t, t.TempDir(), ID{Partition: -1}, Options{MemTableBytes: 5, DrainTimeout: -1})
 	for _, want := range []string{"ID.Store is empty", "ID.Partition is -1", "Options.MemTableBytes is 5", "Options.DrainTimeout is -1ns"} {
 		if !strings.Contains(err.Error(), want) {
@@ -95,6 +98,7 @@ func TestBadArgumentsAreNamed(t *testing.T) {
 }
 
 func TestOversizedEntryIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	t.Parallel()
 	s := mustOpen(t, "", Options{InMemory: true})
 	changes := []Change{{Key: []byte("a")}, {Key: []byte("b"), Value: make([]byte, 2<<20)}}
 	var size *SizeError
@@ -107,6 +111,7 @@ func TestOversizedEntryIsRefusedBeforeAnythingIsWritten(t *testing.T) {
 }
 
 func TestDirectoryInUseIsLocked(t *testing.T) {
+	t.Parallel()
 	dir := filled(t, Options{})
 	s := mustOpen(t, dir, Options{})
 	if err := openFails(t, dir, testID, Options{}); !errors.Is(err, ErrLocked) {
@@ -119,6 +124,7 @@ func TestDirectoryInUseIsLocked(t *testing.T) {
 }
 
 func TestRemoveLeavesNothing(t *testing.T) {
+	t.Parallel()
 	dir := filled(t, Options{})
 	for range 2 {
 		if err := Remove(dir); err != nil {
@@ -134,6 +140,7 @@ func TestRemoveLeavesNothing(t *testing.T) {
 }
 
 func TestRemoveKeepsFilesOfOthers(t *testing.T) {
+	t.Parallel()
 	dir := filled(t, Options{})
 	notes := filepath.Join(dir, "notes.txt")
 	if err := os.WriteFile(notes, []byte("mine"), 0o600); err != nil {
@@ -167,6 +174,7 @@ func boot(id string) hooks {
 }
 
 func TestStoreNotClosedBeforeARebootIsCorrupt(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name    string
 		dir     string
@@ -191,6 +199,7 @@ func TestStoreNotClosedBeforeARebootIsCorrupt(t *testing.T) {
 }
 
 func TestLostDataAreFoundWhenAStoreOpens(t *testing.T) {
+	t.Parallel()
 	remove := func(pattern string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			t.Helper()
@@ -243,6 +252,7 @@ func TestLostDataAreFoundWhenAStoreOpens(t *testing.T) {
 // TestPositionInANewerLogThanItsDataIsCorrupt cuts what earlier Applies wrote out of the log, as when a power loss took
 // an older log and left a newer one, which has the position.
 func TestPositionInANewerLogThanItsDataIsCorrupt(t *testing.T) {
+	t.Parallel()
 	const logHeader = 20 // key id and initialisation vector
 	log := changelog{keys: 100_000, valueBytes: 1000}
 	live := filepath.Join(t.TempDir(), "live")
@@ -294,6 +304,7 @@ func TestPositionInANewerLogThanItsDataIsCorrupt(t *testing.T) {
 
 // TestEmptyLogsOfAKilledRotationAreRemoved is badger#2207: Badger alone does not open with them.
 func TestEmptyLogsOfAKilledRotationAreRemoved(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"00002.mem", "00007.mem", "000002.vlog"} {
 		dir := crashed(t, Options{})
 		path := filepath.Join(dir, databaseName, name)
@@ -308,6 +319,7 @@ func TestEmptyLogsOfAKilledRotationAreRemoved(t *testing.T) {
 
 // TestLargeValueWhoseFileIsGoneIsCorrupt: Badger answers such a read with nothing and no error.
 func TestLargeValueWhoseFileIsGoneIsCorrupt(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
 	s := mustOpen(t, dir, Options{})
 	if err := s.Apply([]Change{{Key: []byte("big"), Value: make([]byte, 3<<20)}}, Checkpoint{Position: 1}); err != nil {
@@ -334,6 +346,7 @@ func TestLargeValueWhoseFileIsGoneIsCorrupt(t *testing.T) {
 
 // TestPositionEntryMustFitItsTimestamp writes one as no Apply would.
 func TestPositionEntryMustFitItsTimestamp(t *testing.T) {
+	t.Parallel()
 	for name, m := range map[string]meta{
 		"position above its timestamp": {at: Checkpoint{Position: 5000}, ts: 3000},
 		"of another timestamp":         {at: Checkpoint{Position: 1000}, ts: 2000},

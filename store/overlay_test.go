@@ -18,6 +18,7 @@ import (
 // TestOverlayEqualsAMap plays random writes, commits and aborts on an overlay over each kind of base, and compares
 // every read with a plain map.
 func TestOverlayEqualsAMap(t *testing.T) {
+	t.Parallel()
 	for name, open := range map[string]func(t *testing.T) storetest.Store{
 		"fake": func(*testing.T) storetest.Store { return storetest.NewFake(storetest.TestID) },
 		"badger": func(t *testing.T) storetest.Store {
@@ -129,6 +130,7 @@ func rangeOfMap(m map[string]string, from, to []byte, reverse bool) string {
 
 // TestOverlayRangeGoesOnUnderWrites: a processor that deletes what it walks over sees each entry once.
 func TestOverlayRangeGoesOnUnderWrites(t *testing.T) {
+	t.Parallel()
 	base := storetest.NewFake(storetest.TestID)
 	o := store.NewOverlay(base.Reader())
 	for i := range 100 {
@@ -155,6 +157,7 @@ func TestOverlayRangeGoesOnUnderWrites(t *testing.T) {
 }
 
 func TestOverlayOwnsItsBytesAndGivesAwayCopies(t *testing.T) {
+	t.Parallel()
 	o := store.NewOverlay(storetest.NewFake(storetest.TestID).Reader())
 	key, value := []byte("k"), []byte("v")
 	o.Put(key, value, 1)
@@ -184,6 +187,7 @@ func TestOverlayOwnsItsBytesAndGivesAwayCopies(t *testing.T) {
 
 // TestS22OverlayTellsEmptyValueFromTombstone holds before the commit and after.
 func TestS22OverlayTellsEmptyValueFromTombstone(t *testing.T) {
+	t.Parallel()
 	base := storetest.NewFake(storetest.TestID)
 	o := store.NewOverlay(base.Reader())
 	o.Put([]byte("empty"), []byte{}, 1)
@@ -211,6 +215,7 @@ func (r brokenReader) Range([]byte, []byte, bool) iter.Seq2[store.Entry, error] 
 }
 
 func TestOverlayRangeEndsWithTheErrorOfItsBase(t *testing.T) {
+	t.Parallel()
 	o := store.NewOverlay(brokenReader{store.ErrClosed})
 	o.Put([]byte("a"), nil, 1)
 	o.Put([]byte("c"), nil, 1)

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"io"
 	"log/slog"
 	"path/filepath"
 	"testing"
@@ -10,7 +9,7 @@ import (
 	"github.com/iqgate/iqgate/store/storetest"
 )
 
-var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+var quiet = slog.New(slog.DiscardHandler)
 
 // harness opens stores with options, each in a directory of its own.
 func harness(o store.Options, maxValueBytes int) storetest.Harness {
@@ -51,6 +50,9 @@ func TestBadgerPassesTheSuite(t *testing.T) {
 		"in-memory": harness(store.Options{InMemory: true}, 1<<20-100),
 		"tiny":      harness(store.Options{MemTableBytes: 128 << 10}, 21<<20),
 	} {
-		t.Run(name, func(t *testing.T) { storetest.Run(t, h) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			storetest.Run(t, h)
+		})
 	}
 }

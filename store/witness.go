@@ -16,7 +16,7 @@ import (
 const (
 	witnessSlots           = 64
 	witnessesPerMemtable   = 8
-	witnessEntryCost       = 128 // what Badger adds to an entry in a memtable, so that many small entries count too
+	entryCost              = 128 // what Badger adds to an entry in a memtable, so that many small entries count too
 	witnessMinIntervalSize = 16 << 10
 )
 

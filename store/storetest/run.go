@@ -72,7 +72,12 @@ func newStoreIsEmpty(t *testing.T, h Harness) {
 func oddKeys() [][]byte {
 	long := bytes.Repeat([]byte("x"), 70_000)
 	keys := [][]byte{
-		{}, {0}, {0, 0}, []byte("!badger!"), []byte("!badger!x"), []byte("d"), {0xff}, {0xff, 0xff},
+		{},
+		{0},
+		{0, 0},
+		[]byte("!badger!"), []byte("!badger!x"), []byte("d"),
+		{0xff},
+		{0xff, 0xff},
 		bytes.Repeat([]byte{0xff}, 9000),
 		bytes.Repeat([]byte("!badger!"), 9000),
 	}
@@ -432,7 +437,8 @@ func largeApplyIsWhole(t *testing.T, h Harness) {
 	fill("one")
 	mustApply(t, s, changes, keys)
 	fill("two")
-	changes = append(changes, store.Change{Key: key(5), Value: []byte("early")}, store.Change{Key: key(5), Value: []byte("two")})
+	again := []store.Change{{Key: key(5), Value: []byte("early")}, {Key: key(5), Value: []byte("two")}} // far behind the first
+	changes = slices.Concat(changes, again)
 	done := make(chan error, 1)
 	go func() { done <- s.Apply(changes, store.Checkpoint{Position: 2 * keys}) }()
 	for running := true; running; {
@@ -620,7 +626,10 @@ func rangesEqualSortedMap(t *testing.T, h Harness) {
 			}
 		}
 	}
-	for range s.Reader().Range(nil, nil, false) {
+	for _, err := range s.Reader().Range(nil, nil, false) {
+		if err != nil {
+			t.Error(err)
+		}
 		break // a scan may be left
 	}
 }
