@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// Exit codes. Scripts depend on them: add, never change.
+const (
+	exitOK          = 0
+	exitError       = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitStale       = 4
+	exitUnavailable = 5
+)
+
+const exitHelp = `  0  done
+  1  an error that none of these is
+  2  the command line or the request is wrong
+  3  get: the store has no such key
+  4  replicas live, but none is within the policy or has reached the position
+  5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout`
+
+// errNotFound ends a get of an absent key. All that is to be said has been printed.
+var errNotFound = errors.New("not found")
+
+// usageError is a wrong command line.
+type usageError struct {
+	err  error
+	hint string // the command whose help says more
+}
+
+func (e *usageError) Error() string { return e.err.Error() }
+
+func (e *usageError) Unwrap() error { return e.err }
+
+func usage(cmd *cobra.Command, err error) error {
+	return &usageError{err: err, hint: cmd.CommandPath()}
+}
+
+func usagef(format string, args ...any) error {
+	return &usageError{err: fmt.Errorf(format, args...), hint: "iqctl"}
+}
+
+func exitCode(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if errors.Is(err, errNotFound) {
+		return exitNotFound
+	}
+	if _, ok := errors.AsType[*usageError](err); ok {
+		return exitUsage
+	}
+	switch iqerr.ReasonOf(err) {
+	case iqv1.Reason_REASON_INVALID:
+		return exitUsage
+	case iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED:
+		return exitStale
+	case iqv1.Reason_REASON_NOT_READY, iqv1.Reason_REASON_NOT_HOSTED, iqv1.Reason_REASON_NO_ACTIVE, iqv1.Reason_REASON_NO_REPLICA,
+		iqv1.Reason_REASON_OVERLOADED, iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT:
+		return exitUnavailable
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED:
+		return exitError
+	case iqv1.Reason_REASON_UNSPECIFIED:
+	}
+	if code := status.Code(iqerr.Status(err)); code == codes.Unavailable || code == codes.DeadlineExceeded {
+		return exitUnavailable
+	}
+	return exitError
+}
+
+// report prints an error: one line, then a line for each replica and router that had something to say.
+func (a *app) report(err error) {
+	if errors.Is(err, errNotFound) {
+		return
+	}
+	if a.json() {
+		_ = printJSON(a.errs, map[string]any{"error": errorShape(err)})
+		return
+	}
+	var b strings.Builder
+	b.WriteString("error: ")
+	refusals, headline := iqerr.RefusalsOf(err)
+	if refusals == nil {
+		b.WriteString(oneLine(headline) + "\n")
+	} else {
+		fmt.Fprintf(&b, "%s: %s\n", iqerr.Name(iqerr.ReasonOf(err)), headline)
+		for _, c := range refusals.Candidates {
+			b.WriteString("  " + iqerr.Describe(c) + "\n")
+		}
+		for _, t := range refusals.Attempts {
+			b.WriteString("  " + iqerr.DescribeAttempt(t) + "\n")
+		}
+		for _, t := range otherTargets(err) {
+			b.WriteString("  " + iqerr.DescribeAttempt(t) + "\n")
+		}
+	}
+	if u, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintf(&b, "see: %s --help\n", u.hint)
+	}
+	_, _ = a.errs.Write([]byte(b.String()))
+}
+
+// oneLine keeps an error of several joined ones on one line.
+func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }

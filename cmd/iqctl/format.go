@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/topology"
+)
+
+func formatNames() string { return strings.Join(topology.SerdeNames(), ", ") }
+
+// formats are how a store's keys are typed and its values shown.
+type formats struct {
+	key, value topology.Serde
+}
+
+// formats finds the serdes of a store: those of the flags, else those that the store says it has.
+func (r *readFlags) formats(ctx context.Context, c *client.Client, store string) (formats, error) {
+	info := &iqv1.StoreInfo{}
+	if r.keyFormat == "" || r.valueFormat == "" {
+		var err error
+		if info, err = findStore(ctx, c, store); err != nil {
+			return formats{}, err
+		}
+	}
+	key, err := serde("--key-format", r.keyFormat, info.GetKeySerde())
+	if err != nil {
+		return formats{}, err
+	}
+	value, err := serde("--value-format", r.valueFormat, info.GetValueSerde())
+	return formats{key: key, value: value}, err
+}
+
+// key turns what the user typed as KEY into bytes, where no value will be shown.
+func (r *readFlags) key(ctx context.Context, c *client.Client, store, text string) ([]byte, error) {
+	keyOnly := readFlags{keyFormat: r.keyFormat, valueFormat: topology.NameBytes}
+	f, err := keyOnly.formats(ctx, c, store)
+	if err != nil {
+		return nil, err
+	}
+	return f.parseKey(text)
+}
+
+// serde gives the format that a flag names, else the store's. A store may have a format of its application's own, which
+// only its code can read: its bytes can still be typed and shown.
+func serde(flag, given, stores string) (topology.Serde, error) {
+	if given != "" {
+		s, err := topology.SerdeByName(given)
+		if err != nil {
+			return nil, usagef("%s %q: must be one of %s", flag, given, formatNames())
+		}
+		return s, nil
+	}
+	s, err := topology.SerdeByName(stores)
+	if err != nil {
+		return nil, usagef("the store's format %q is not known here: give %s bytes, or another", stores, flag)
+	}
+	return s, nil
+}
+
+func findStore(ctx context.Context, c *client.Client, store string) (*iqv1.StoreInfo, error) {
+	all, err := c.Stores(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unknown := &iqerr.StoreUnknownError{Store: store}
+	for _, s := range all {
+		if s.GetName() == store {
+			return s, nil
+		}
+		unknown.Known = append(unknown.Known, s.GetName())
+	}
+	slices.Sort(unknown.Known)
+	return nil, unknown
+}
+
+func (f formats) parseKey(text string) ([]byte, error) {
+	key, err := f.key.Parse(text)
+	if err != nil {
+		return nil, usagef("KEY: %w", err)
+	}
+	return key, nil
+}
+
+// text shows a value. One that its format cannot read is shown as bytes, with a note: somebody who looks for a fault
+// needs the bytes.
+func (f formats) text(value []byte) (text, note string) {
+	text, err := f.value.Format(value)
+	if err == nil {
+		return text, ""
+	}
+	return asBytes(value), fmt.Sprintf("the value is %v; shown as bytes", err)
+}
+
+func asBytes(value []byte) string {
+	s, err := topology.SerdeByName(topology.NameBytes)
+	if err != nil {
+		return fmt.Sprintf("%x", value)
+	}
+	text, err := s.Format(value)
+	if err != nil {
+		return fmt.Sprintf("%x", value)
+	}
+	return text
+}
+
+// shape gives a value for JSON, and the name of the format that it is in: numbers as numbers, JSON as it is, all else as
+// text.
+func (f formats) shape(value []byte) (shape any, format string) {
+	format = f.value.Name()
+	text, err := f.value.Format(value)
+	if err != nil {
+		return asBytes(value), topology.NameBytes
+	}
+	switch format {
+	case topology.NameInt32, topology.NameInt64:
+		return json.Number(text), format
+	case topology.NameDouble:
+		if v, err := topology.Double.Decode(value); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) { // JSON has neither
+			return v, format
+		}
+	case topology.NameJSON:
+		return json.RawMessage(value), format
+	}
+	return text, format
+}

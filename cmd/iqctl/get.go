@@ -1,0 +1,117 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/iqerr"
+)
+
+func newGetCommand(a *app) *cobra.Command {
+	var (
+		r       readFlags
+		explain bool
+	)
+	cmd := &cobra.Command{
+		Use:   "get STORE KEY",
+		Short: "Read the value of a key, with who served it and how far behind",
+		Long: `get reads the value of a key, then says who served it and how far behind that replica was.
+
+KEY is written in the store's key format and the value shown in its value format. A key that begins with a dash goes
+after "--". A key that the store does not have gives exit code 3, a policy that no replica meets 4.`,
+		Example: `  iqctl get flights-by-dest ATL
+  iqctl get flights-by-dest ATL --policy max_staleness=10s,max_offset_lag=100 --prefer least_loaded
+  iqctl get orders -- -17`,
+		Args: exactArgs("STORE", "KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.get(cmd, &r, explain, args[0], args[1]) },
+	}
+	r.add(cmd)
+	cmd.Flags().StringVar(&r.valueFormat, "value-format", "", "how to show the value: "+formatNames()+" (default: the store's value serde)")
+	cmd.Flags().BoolVar(&explain, "explain", false, "show why each replica was chosen or refused")
+	return cmd
+}
+
+func (a *app) get(cmd *cobra.Command, r *readFlags, explain bool, store, keyText string) error {
+	opts, err := r.options(cmd)
+	if err != nil {
+		return err
+	}
+	if explain {
+		opts = append(opts, client.Explain())
+	}
+	ctx, c, done, err := a.connect(cmd.Context(), r.wait)
+	if err != nil {
+		return err
+	}
+	defer done()
+	f, err := r.formats(ctx, c, store)
+	if err != nil {
+		return err
+	}
+	key, err := f.parseKey(keyText)
+	if err != nil {
+		return err
+	}
+	res, err := c.Get(ctx, store, key, opts...)
+	if err != nil {
+		return err
+	}
+	if a.json() {
+		err = printJSON(a.out, getShape(store, keyText, f, res))
+	} else {
+		err = a.printGet(f, res)
+	}
+	if err == nil && !res.Found {
+		err = errNotFound
+	}
+	return err
+}
+
+func (a *app) printGet(f formats, res client.Result) error {
+	text, note := "not found", ""
+	if res.Found {
+		text, note = f.text(res.Value)
+	}
+	p := &printer{w: a.out}
+	p.line(text)
+	p.line(res.ServedBy())
+	if note != "" {
+		p.line("note: " + note)
+	}
+	for _, t := range res.Attempts {
+		p.line("before that " + iqerr.DescribeAttempt(t))
+	}
+	if res.Decision != nil {
+		p.line("")
+		p.candidates(res.Decision)
+	}
+	return p.err
+}
+
+type getJSON struct {
+	Store         string          `json:"store"`
+	Key           string          `json:"key"`
+	Found         bool            `json:"found"`
+	Value         any             `json:"value"`
+	ValueFormat   string          `json:"value_format"`
+	Timestamp     string          `json:"timestamp,omitempty"`
+	Served        *replicaJSON    `json:"served"`
+	InputPosition []offsetJSON    `json:"input_position"`
+	Attempts      []attemptJSON   `json:"attempts"`
+	Candidates    []candidateJSON `json:"candidates,omitempty"`
+}
+
+func getShape(store, key string, f formats, res client.Result) getJSON {
+	s := getJSON{
+		Store: store, Key: key, Found: res.Found, ValueFormat: f.value.Name(), Served: replicaShape(res.Served),
+		InputPosition: positionShape(res.InputPosition), Attempts: attemptShapes(res.Attempts),
+		Candidates: candidateShapes(res.Decision.GetCandidates()),
+	}
+	if res.Found {
+		s.Value, s.ValueFormat = f.shape(res.Value)
+		s.Timestamp = res.Timestamp.UTC().Format(time.RFC3339Nano)
+	}
+	return s
+}

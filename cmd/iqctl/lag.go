@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+func newLagCommand(a *app) *cobra.Command {
+	var store string
+	cmd := &cobra.Command{
+		Use:   "lag",
+		Short: "Show every replica and how far behind it is",
+		Long: `lag shows every replica and how far behind it is: in changelog offsets, and in time as an upper bound on the age of
+what it would answer. SAMPLE is how old the measurement of the changelog's end is. A node tells of its own replicas, a
+router of all.`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.lag(cmd, store) },
+	}
+	cmd.Flags().StringVar(&store, "store", "", "only this store")
+	return cmd
+}
+
+func (a *app) lag(cmd *cobra.Command, store string) error {
+	ctx, c, done, err := a.connect(cmd.Context(), 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	replicas, err := c.Lags(ctx, store)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(replicas, byPartition)
+	if a.json() {
+		return printJSON(a.out, map[string]any{"replicas": replicaShapes(replicas)})
+	}
+	p := &printer{w: a.out}
+	if len(replicas) == 0 {
+		p.line("no replicas")
+		return p.err
+	}
+	var rows [][]string
+	for _, r := range replicas {
+		rows = append(rows, []string{
+			r.GetStore(), strconv.Itoa(int(r.GetPartition())), r.GetNode(), iqerr.RoleName(r.GetRole()), iqerr.StateName(r.GetState()),
+			strconv.FormatInt(r.GetPosition(), 10), strconv.FormatInt(r.GetEndPosition(), 10), offsetLag(r), timeLag(r), duration(r.GetSampleAge()),
+		})
+	}
+	p.table([]string{"STORE", "PARTITION", "NODE", "ROLE", "STATE", "POSITION", "END", "OFFSET LAG", "TIME LAG", "SAMPLE"}, rows)
+	return p.err
+}
+
+// byPartition orders replicas by store and partition, the active first, then by node.
+func byPartition(a, b *iqv1.ReplicaStatus) int {
+	return cmp.Or(
+		cmp.Compare(a.GetStore(), b.GetStore()),
+		cmp.Compare(a.GetPartition(), b.GetPartition()),
+		cmp.Compare(a.GetRole(), b.GetRole()),
+		cmp.Compare(a.GetNode(), b.GetNode()),
+	)
+}

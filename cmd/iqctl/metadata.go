@@ -1,0 +1,236 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+func newMetadataCommand(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "metadata",
+		Short: "Show the stores, who hosts what, and where a key lives",
+		Args:  noCommand,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newStoresCommand(a), newInstancesCommand(a), newKeyCommand(a))
+	return cmd
+}
+
+func newStoresCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "stores",
+		Short: "List the stores with their partitions, formats and partitioner",
+		Args:  exactArgs(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.stores(cmd) },
+	}
+}
+
+type storeJSON struct {
+	Name             string   `json:"name"`
+	Partitions       int32    `json:"partitions"`
+	ActualPartitions int32    `json:"actual_partitions"`
+	Kind             string   `json:"kind"`
+	KeySerde         string   `json:"key_serde"`
+	ValueSerde       string   `json:"value_serde"`
+	Partitioner      string   `json:"partitioner"`
+	Changelog        string   `json:"changelog"`
+	SourceTopics     []string `json:"source_topics"`
+}
+
+func (a *app) stores(cmd *cobra.Command) error {
+	ctx, c, done, err := a.connect(cmd.Context(), 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	stores, err := c.Stores(ctx)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(stores, func(x, y *iqv1.StoreInfo) int { return strings.Compare(x.GetName(), y.GetName()) })
+	shapes, rows := make([]storeJSON, 0, len(stores)), [][]string{}
+	for _, s := range stores {
+		shapes = append(shapes, storeJSON{
+			Name: s.GetName(), Partitions: s.GetPartitions(), ActualPartitions: s.GetActualPartitions(), Kind: s.GetKind(), KeySerde: s.GetKeySerde(),
+			ValueSerde: s.GetValueSerde(), Partitioner: s.GetPartitioner(), Changelog: s.GetChangelog(), SourceTopics: append([]string{}, s.GetSourceTopics()...),
+		})
+		rows = append(rows, []string{
+			s.GetName(), partitionsText(s), s.GetKind(), s.GetKeySerde(), s.GetValueSerde(), s.GetPartitioner(), s.GetChangelog(),
+			strings.Join(s.GetSourceTopics(), ","),
+		})
+	}
+	if a.json() {
+		return printJSON(a.out, map[string]any{"stores": shapes})
+	}
+	p := &printer{w: a.out}
+	if len(rows) == 0 {
+		p.line("no stores")
+		return p.err
+	}
+	p.table([]string{"STORE", "PARTITIONS", "KIND", "KEY", "VALUE", "PARTITIONER", "CHANGELOG", "SOURCES"}, rows)
+	return p.err
+}
+
+// partitionsText shows a topic whose partition count has changed, since reads are refused then.
+func partitionsText(s *iqv1.StoreInfo) string {
+	text := strconv.Itoa(int(s.GetPartitions()))
+	if have := s.GetActualPartitions(); have != 0 && have != s.GetPartitions() {
+		text += fmt.Sprintf(" (topic has %d)", have)
+	}
+	return text
+}
+
+func newInstancesCommand(a *app) *cobra.Command {
+	var store string
+	cmd := &cobra.Command{
+		Use:   "instances",
+		Short: "List the nodes with the store partitions that each holds",
+		Args:  exactArgs(),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.instances(cmd, store) },
+	}
+	cmd.Flags().StringVar(&store, "store", "", "only nodes that host this store, and only its partitions")
+	return cmd
+}
+
+type instanceJSON struct {
+	nodeSummary
+	ActiveStores      []string        `json:"active_stores"`
+	StandbyStores     []string        `json:"standby_stores"`
+	ActivePartitions  []partitionJSON `json:"active_partitions"`
+	StandbyPartitions []partitionJSON `json:"standby_partitions"`
+	Replicas          []*replicaJSON  `json:"replicas"`
+}
+
+type partitionJSON struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+}
+
+func partitionShapes(ps []*iqv1.TopicPartition) []partitionJSON {
+	shapes := make([]partitionJSON, 0, len(ps))
+	for _, p := range ps {
+		shapes = append(shapes, partitionJSON{Topic: p.GetTopic(), Partition: p.GetPartition()})
+	}
+	return shapes
+}
+
+func (a *app) instances(cmd *cobra.Command, store string) error {
+	ctx, c, done, err := a.connect(cmd.Context(), 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	instances, err := c.Instances(ctx, store)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(instances, byNode)
+	shapes, rows := make([]instanceJSON, 0, len(instances)), [][]string{}
+	for _, i := range instances {
+		shapes = append(shapes, instanceJSON{
+			nodeSummary: summarise(i), ActiveStores: append([]string{}, i.GetActiveStores()...), StandbyStores: append([]string{}, i.GetStandbyStores()...),
+			ActivePartitions: partitionShapes(i.GetActivePartitions()), StandbyPartitions: partitionShapes(i.GetStandbyPartitions()),
+			Replicas: replicaShapes(i.GetReplicas()),
+		})
+		rows = append(rows, []string{i.GetNode(), i.GetAddress(), i.GetRack(), stateOf(i), held(i, store, true), held(i, store, false)})
+	}
+	if a.json() {
+		return printJSON(a.out, map[string]any{"instances": shapes})
+	}
+	p := &printer{w: a.out}
+	if len(rows) == 0 {
+		p.line("no nodes")
+		return p.err
+	}
+	p.table([]string{"NODE", "ADDRESS", "RACK", "STATE", "ACTIVE", "STANDBY"}, rows)
+	return p.err
+}
+
+// held lists the store partitions that a node holds as active, or otherwise: "by-carrier 0,2  by-dest 1".
+func held(i *iqv1.Instance, store string, active bool) string {
+	replicas := slices.SortedStableFunc(slices.Values(i.GetReplicas()), byPartition)
+	var b strings.Builder
+	last := ""
+	for _, r := range replicas {
+		if (r.GetRole() == iqv1.Role_ROLE_ACTIVE) != active || store != "" && r.GetStore() != store {
+			continue
+		}
+		switch {
+		case b.Len() == 0:
+			b.WriteString(r.GetStore() + " ")
+		case r.GetStore() != last:
+			b.WriteString("; " + r.GetStore() + " ")
+		default:
+			b.WriteString(",")
+		}
+		last = r.GetStore()
+		b.WriteString(strconv.Itoa(int(r.GetPartition())))
+	}
+	return b.String()
+}
+
+func newKeyCommand(a *app) *cobra.Command {
+	var r readFlags
+	cmd := &cobra.Command{
+		Use:   "key STORE KEY",
+		Short: "Show the partition or partitions of a key, with their active and standbys",
+		Args:  exactArgs("STORE", "KEY"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.key(cmd, &r, args[0], args[1]) },
+	}
+	r.addKeyFormat(cmd)
+	return cmd
+}
+
+type keyJSON struct {
+	Partition int32          `json:"partition"`
+	Active    *replicaJSON   `json:"active"`
+	Standbys  []*replicaJSON `json:"standbys"`
+}
+
+func (a *app) key(cmd *cobra.Command, r *readFlags, store, keyText string) error {
+	ctx, c, done, err := a.connect(cmd.Context(), 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	key, err := r.key(ctx, c, store, keyText)
+	if err != nil {
+		return err
+	}
+	partitions, err := c.QueryKey(ctx, store, key)
+	if err != nil {
+		return err
+	}
+	shapes, rows := make([]keyJSON, 0, len(partitions)), [][]string{}
+	for _, kp := range partitions {
+		shapes = append(shapes, keyJSON{Partition: kp.GetPartition(), Active: replicaShape(kp.GetActive()), Standbys: replicaShapes(kp.GetStandbys())})
+		if kp.GetActive() == nil {
+			rows = append(rows, []string{strconv.Itoa(int(kp.GetPartition())), "active", "(nobody)", "", "", "", ""})
+		}
+		for _, s := range append([]*iqv1.ReplicaStatus{kp.GetActive()}, kp.GetStandbys()...) {
+			if s != nil {
+				rows = append(rows, []string{
+					strconv.Itoa(int(kp.GetPartition())), iqerr.RoleName(s.GetRole()), s.GetNode(), s.GetAddress(), iqerr.StateName(s.GetState()),
+					offsetLag(s), timeLag(s),
+				})
+			}
+		}
+	}
+	if a.json() {
+		return printJSON(a.out, map[string]any{"store": store, "key": keyText, "partitions": shapes})
+	}
+	p := &printer{w: a.out}
+	if len(rows) == 0 {
+		p.line("no partition: the store's partitioner drops this key")
+		return p.err
+	}
+	p.table([]string{"PARTITION", "ROLE", "NODE", "ADDRESS", "STATE", "OFFSET LAG", "TIME LAG"}, rows)
+	return p.err
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+func newStatusCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "status",
+		Short: "Show the nodes: alive, suspect or dead, and how far behind their copies are",
+		Long: `status shows the nodes: whether they are alive, suspect (heartbeats overdue or a connection refused) or dead; the
+newest group generation that each has seen; how many actives, standbys and restoring replicas it holds; and the lag of
+the replica that is furthest behind.`,
+		Args: exactArgs(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd) },
+	}
+}
+
+func (a *app) status(cmd *cobra.Command) error {
+	ctx, c, done, err := a.connect(cmd.Context(), 0)
+	if err != nil {
+		return err
+	}
+	defer done()
+	instances, err := c.Instances(ctx, "")
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(instances, byNode)
+	all := make([]nodeSummary, 0, len(instances))
+	for _, i := range instances {
+		all = append(all, summarise(i))
+	}
+	if a.json() {
+		return printJSON(a.out, map[string]any{"instances": all})
+	}
+	p := &printer{w: a.out}
+	if len(all) == 0 {
+		p.line("no nodes")
+		return p.err
+	}
+	var rows [][]string
+	counts := map[string]int{}
+	for _, n := range all {
+		counts[n.State]++
+		rows = append(rows, []string{
+			n.Node, n.Address, n.Rack, n.State, strconv.FormatInt(n.Generation, 10), n.heard, strconv.Itoa(n.Active), strconv.Itoa(n.Standby),
+			strconv.Itoa(n.Restoring), n.worst,
+		})
+	}
+	p.table([]string{"NODE", "ADDRESS", "RACK", "STATE", "GENERATION", "HEARD", "ACTIVE", "STANDBY", "RESTORING", "FURTHEST BEHIND"}, rows)
+	p.line(countsText(len(all), counts))
+	return p.err
+}
+
+func byNode(a, b *iqv1.Instance) int { return strings.Compare(a.GetNode(), b.GetNode()) }
+
+func countsText(total int, counts map[string]int) string {
+	text := fmt.Sprintf("%d nodes", total)
+	if total == 1 {
+		text = "1 node"
+	}
+	sep := ": "
+	for _, state := range []string{stateAlive, stateSuspect, stateDead} {
+		if counts[state] > 0 {
+			text += fmt.Sprintf("%s%d %s", sep, counts[state], state)
+			sep = ", "
+		}
+	}
+	return text
+}
+
+// States of a node, as the router sees it.
+const (
+	stateAlive   = "alive"
+	stateSuspect = "suspect"
+	stateDead    = "dead"
+)
+
+// nodeSummary is a node in one row.
+type nodeSummary struct {
+	Node         string   `json:"node"`
+	Address      string   `json:"address"`
+	Rack         string   `json:"rack"`
+	State        string   `json:"state"`
+	Incarnation  int64    `json:"incarnation"`
+	Generation   int64    `json:"generation"`
+	LastHeardMs  *float64 `json:"last_heard_ms"`
+	Active       int      `json:"active"`
+	Standby      int      `json:"standby"`
+	Restoring    int      `json:"restoring"`
+	MaxOffsetLag *int64   `json:"max_offset_lag"`
+	MaxTimeLagMs *float64 `json:"max_time_lag_ms"`
+
+	heard, worst string
+}
+
+// summarise counts replicas, warm-ups as standbys. A node that is not alive has no lags: the last ones it told are old.
+func summarise(i *iqv1.Instance) nodeSummary {
+	n := nodeSummary{
+		Node: i.GetNode(), Address: i.GetAddress(), Rack: i.GetRack(), State: stateOf(i), Incarnation: i.GetIncarnation(),
+		Generation: i.GetGeneration(), LastHeardMs: millis(i.GetLastHeard()), heard: duration(i.GetLastHeard()), worst: unknown,
+	}
+	worst := &iqv1.ReplicaStatus{}
+	for _, r := range i.GetReplicas() {
+		switch r.GetRole() {
+		case iqv1.Role_ROLE_ACTIVE:
+			n.Active++
+		case iqv1.Role_ROLE_STANDBY, iqv1.Role_ROLE_WARMUP:
+			n.Standby++
+		case iqv1.Role_ROLE_UNSPECIFIED:
+		}
+		if r.GetState() == iqv1.ReplicaState_REPLICA_STATE_RESTORING {
+			n.Restoring++
+		}
+		if r.OffsetLag != nil && (worst.OffsetLag == nil || r.GetOffsetLag() > worst.GetOffsetLag()) {
+			worst.OffsetLag = r.OffsetLag
+		}
+		if r.GetTimeLag() != nil && (worst.GetTimeLag() == nil || r.GetTimeLag().AsDuration() > worst.GetTimeLag().AsDuration()) {
+			worst.TimeLag = r.GetTimeLag()
+		}
+	}
+	if i.GetAlive() {
+		n.MaxOffsetLag, n.MaxTimeLagMs, n.worst = worst.OffsetLag, millis(worst.GetTimeLag()), orUnknown(iqerr.Lag(worst))
+	}
+	return n
+}
+
+func stateOf(i *iqv1.Instance) string {
+	switch {
+	case !i.GetAlive():
+		return stateDead
+	case i.GetSuspect():
+		return stateSuspect
+	}
+	return stateAlive
+}
