@@ -1,0 +1,8 @@
+// Package iqnode is the program iqnode: from its command line to its exit code. It is a package, and not the main package
+// of cmd/iqnode, because the demo runs nodes too, as processes of its own executable.
+//
+//   - iqnode.go is the life of the process, from top to bottom.
+//   - settings.go has every setting; load.go takes their values from flags, environment and file, in that order, and
+//     reports all that is wrong with them at once; file.go reads the file.
+//   - memory.go tunes the garbage collector; crash.go ends the process in the middle of a commit, for fault tests.
+package iqnode

@@ -1,0 +1,130 @@
+package iqnode
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFileBytes is the largest settings file.
+const maxFileBytes = 1 << 20
+
+// readFile reads the settings of a YAML file, a flat mapping of names to values. It is strict: every unknown, repeated or
+// unfit entry is a fault.
+func readFile(file string, byName map[string]*setting) (map[string]given, []string) {
+	var faults []string
+	bad := func(line int, format string, args ...any) {
+		where := file
+		if line > 0 {
+			where += " line " + strconv.Itoa(line)
+		}
+		faults = append(faults, where+": "+fmt.Sprintf(format, args...))
+	}
+	data, err := readAll(file)
+	if err != nil {
+		return nil, []string{"--config " + strconv.Quote(file) + ": " + err.Error()}
+	}
+	var doc, more yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	switch err := d.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, nil // an empty file sets nothing
+	case err != nil:
+		bad(0, "no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, faults
+	}
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
+		bad(more.Line, "a second document; there must be one")
+	}
+	root := doc.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
+		return nil, faults
+	}
+	if root.Kind != yaml.MappingNode {
+		bad(root.Line, "must be settings, one a line, as name: value")
+		return nil, faults
+	}
+	texts := make(map[string]given)
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		o := byName[key.Value]
+		if o == nil {
+			bad(key.Line, "%s: is no setting%s", key.Value, suggestion(key.Value, byName))
+			continue
+		}
+		if old, ok := texts[o.name]; ok {
+			bad(key.Line, "%s: is set already, see %s", o.name, old.origin)
+			continue
+		}
+		text, why := scalarText(value, o.list)
+		if why != "" {
+			bad(value.Line, "%s: %s", o.name, why)
+			text = o.def // so that what stands for it is no second fault
+		}
+		texts[o.name] = given{name: o.name, text: text, origin: fmt.Sprintf("%s line %d: %s", file, key.Line, o.name)}
+		if why != "" {
+			delete(texts, o.name)
+		}
+	}
+	return texts, faults
+}
+
+// scalarText is a value as a flag would have it: a list is joined with commas.
+func scalarText(n *yaml.Node, list bool) (text, why string) {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	switch n.Kind {
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			return "", "has no value"
+		}
+		return n.Value, ""
+	case yaml.SequenceNode:
+		if !list {
+			return "", "must be one value, not a list"
+		}
+		var items []string
+		for _, item := range n.Content {
+			text, why := scalarText(item, false)
+			if why != "" {
+				return "", "item " + strconv.Itoa(len(items)+1) + ": " + why
+			}
+			items = append(items, text)
+		}
+		if len(items) == 0 {
+			return "", "the list is empty"
+		}
+		return strings.Join(items, ","), ""
+	case yaml.MappingNode, yaml.DocumentNode, yaml.AliasNode:
+	}
+	return "", "must be one value"
+}
+
+// suggestion names the setting that was meant, if one differs in its signs alone.
+func suggestion(name string, byName map[string]*setting) string {
+	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }
+	for known := range byName {
+		if plain(known) == plain(name) {
+			return "; did you mean " + known + "?"
+		}
+	}
+	return ""
+}
+
+// plainScalar matches text that YAML takes as it is.
+var plainScalar = regexp.MustCompile(`^[A-Za-z0-9/.][A-Za-z0-9/._:,-]*$`)
+
+// yamlScalar writes text so that YAML reads the same text.
+func yamlScalar(text string) string {
+	if plainScalar.MatchString(text) && !strings.HasSuffix(text, ":") {
+		return text
+	}
+	return strconv.Quote(text)
+}

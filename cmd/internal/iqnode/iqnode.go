@@ -1,0 +1,102 @@
+package iqnode
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kslog"
+
+	"github.com/iqgate/iqgate/node"
+)
+
+// Exit codes. Whoever starts nodes depends on them: add, never change.
+const (
+	exitOK        = 0 // stopped in order, as asked
+	exitError     = 1 // cannot go on
+	exitBadConfig = 2 // the configuration is wrong; starting again does not help
+	exitReplaced  = 3 // another process runs with the same node id; starting again would only replace it in turn
+)
+
+// Main is the life of the process: args are the arguments without the program's name, env is the environment as
+// os.Environ gives it. It returns the exit code.
+func Main(args, env []string, stdout, stderr io.Writer) int {
+	// 1. Settings: flags over environment over file. All faults at once.
+	s, err := load(args, env)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		printUsage(stdout)
+		return exitOK
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "iqnode: %v\nsee: iqnode --help\n", err)
+		return exitBadConfig
+	case s.version:
+		_, _ = fmt.Fprintln(stdout, version())
+		return exitOK
+	case s.printConfig:
+		printConfig(stdout, s)
+		return exitOK
+	}
+
+	// 2. Log, garbage collector, and a planned crash if a test wants one.
+	log := s.logger(stderr)
+	cfg := s.node
+	cfg.Logger = log
+	if s.logLevel <= slog.LevelDebug {
+		cfg.KafkaOptions = append(cfg.KafkaOptions, kgo.WithLogger(kslog.New(log)))
+	}
+	cfg.Step = s.crash.step
+	for _, name := range s.strangers {
+		log.Warn("an environment variable is no setting", slog.String("variable", name))
+	}
+	tuneGC(env, log)
+
+	// 3. Listen. From here on the address is taken, and a first signal means an orderly stop, a second one the end.
+	n, err := node.New(cfg)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return exitError
+	}
+	_, _ = fmt.Fprintf(stdout, "iqnode %s listening at %s\n", cfg.NodeID, n.Address())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	go func() {
+		<-ctx.Done()
+		stop() // the next signal has its default effect
+		log.Info("stopping; a second signal ends at once")
+	}()
+
+	// 4. Work until the signal: wait for Kafka and the topics, join the group, process, serve; then commit and leave.
+	switch err := n.Run(ctx); {
+	case errors.Is(err, node.ErrReplaced):
+		log.Error("replaced", slog.Any("error", err))
+		return exitReplaced
+	case err != nil:
+		log.Error("cannot go on", slog.Any("error", err))
+		return exitError
+	}
+	log.Info("stopped")
+	return exitOK
+}
+
+// version says what was built, from the build information of the executable.
+func version() string {
+	v, commit := "(devel)", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = " " + s.Value
+			}
+		}
+	}
+	return "iqnode " + v + commit + " " + runtime.Version()
+}
