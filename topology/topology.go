@@ -36,6 +36,13 @@ type Subtopology struct {
 	writers map[string]string // repartition topics it reads -> name of the partitioner that writes them
 }
 
+// Internal says whether one of the source topics is a repartition topic of the application, whose records nobody needs
+// once their transaction is committed.
+func (s *Subtopology) Internal(topic string) bool {
+	_, internal := s.pinned[topic]
+	return internal
+}
+
 // runNode is a node as tasks run it.
 type runNode struct {
 	kind     nodeKind
@@ -89,7 +96,7 @@ func (t *Topology) ExternalTopics() []string {
 	var all []string
 	for _, s := range t.subs {
 		for _, topic := range s.SourceTopics {
-			if _, internal := s.pinned[topic]; !internal {
+			if !s.Internal(topic) {
 				all = append(all, topic)
 			}
 		}

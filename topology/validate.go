@@ -195,6 +195,7 @@ func (v *validator) csv(path string, s *SourceConfig) {
 	if len(s.Columns) == 0 {
 		v.fault(path+".columns", "is required for format csv, since records have no header line")
 	}
+	seen := make(map[string]bool, len(s.Columns))
 	for i, column := range s.Columns {
 		at := fmt.Sprintf("%s.columns[%d]", path, i)
 		switch {
@@ -202,9 +203,10 @@ func (v *validator) csv(path string, s *SourceConfig) {
 			v.fault(at, "is empty")
 		case column == wholeRow:
 			v.fault(at, "%q is the word for the whole record; name the column otherwise", column)
-		case slices.Index(s.Columns, column) < i:
+		case seen[column]:
 			v.fault(at, "%q is named twice", column)
 		}
+		seen[column] = true
 	}
 	for i, column := range s.Numbers {
 		v.column(fmt.Sprintf("%s.numbers[%d]", path, i), s, column)

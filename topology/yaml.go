@@ -16,6 +16,9 @@ import (
 // MaxYAML is the largest configuration that LoadYAML reads, in bytes.
 const MaxYAML = 1 << 20
 
+// maxItems is how many items a list of the configuration may have. With aliases a small file could name far more.
+const maxItems = 1000
+
 // LoadYAML reads a [Config] from its YAML form. It is strict: unknown and repeated fields, wrong types, missing fields and
 // everything that [Config.Validate] finds with the built-in partitioners' names left aside are reported together, as a
 // [*ConfigError] with line numbers. Names of partitioners are checked by Build, which knows them.
@@ -291,6 +294,10 @@ func (y *yamlReader) list(m mapping, field string) []*yaml.Node {
 	if n.Kind != yaml.SequenceNode {
 		y.fault(n, m.path+field, "want a list, have %s", describe(n))
 		return nil
+	}
+	if len(n.Content) > maxItems {
+		y.fault(n, m.path+field, "has %d items, at most %d are allowed", len(n.Content), maxItems)
+		return n.Content[:maxItems]
 	}
 	return n.Content
 }

@@ -85,6 +85,14 @@ func TestYAMLFileHasABound(t *testing.T) {
 	}
 }
 
+func TestYAMLListsHaveABound(t *testing.T) {
+	file := "application: a\nsources: [{topic: t, format: csv, columns: [" + strings.Repeat("c, ", 1001) + "]}]\n"
+	_, err := topology.LoadYAML([]byte(file))
+	if err == nil || !strings.Contains(err.Error(), "line 2: sources[0].columns: has 1001 items, at most 1000 are allowed") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Whatever the bytes: no panic, and either a configuration that builds or faults that say where.
 func FuzzLoadYAML(f *testing.F) {
 	flights, err := os.ReadFile("testdata/flights.yaml")

@@ -163,7 +163,10 @@ func TestStoreRangeIncludesBothEndsAndStandsWritesInBetween(t *testing.T) {
 			t.Errorf("from %q to %q, reverse %v: %q, want %q", c.from, c.to, c.reverse, got, c.want)
 		}
 	}
-	for e := range s.Range(nil, nil, false) {
+	for e, err := range s.Range(nil, nil, false) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := s.Put(e.Key, nil, 1); err != nil {
 			t.Fatal(err)
 		}
