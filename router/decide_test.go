@@ -53,7 +53,11 @@ func showDecision(d *Decision, err error) string {
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", rank, c.Node.ID, d.why(c))
 	}
-	if err != nil {
+	switch {
+	case err == nil:
+	case len(d.Candidates) > 0: // its text is iqerr's, from the lines above
+		fmt.Fprintf(&b, "%s\n", iqerr.Name(iqerr.ReasonOf(err)))
+	default:
 		fmt.Fprintf(&b, "%s: %v\n", iqerr.Name(iqerr.ReasonOf(err)), err)
 	}
 	return b.String()
@@ -313,15 +317,15 @@ func slowDecide(all []told, q Query) (order []metadata.NodeID, sentinel error) {
 	if len(order) > 0 {
 		return order, nil
 	}
-	any := func(f func(told) bool) bool { return slices.ContainsFunc(all, f) }
+	some := func(f func(told) bool) bool { return slices.ContainsFunc(all, f) }
 	reachable := func(r told) bool { return alive(r) && !r.refused }
 	activeOnly := q.Policy.Mode <= ModeActive
 	switch {
-	case any(func(r told) bool { return reachable(r) && roleFits(r) && offsetsFit(r) && timeFits(r) }):
+	case some(func(r told) bool { return reachable(r) && roleFits(r) && offsetsFit(r) && timeFits(r) }):
 		return nil, iqerr.ErrPositionNotReached
-	case !any(alive), !activeOnly && !any(reachable):
+	case !some(alive), !activeOnly && !some(reachable):
 		return nil, iqerr.ErrNoReplica
-	case activeOnly && !any(func(r told) bool { return reachable(r) && roleFits(r) }):
+	case activeOnly && !some(func(r told) bool { return reachable(r) && roleFits(r) }):
 		return nil, iqerr.ErrNoActive
 	}
 	return nil, iqerr.ErrStale

@@ -1,0 +1,44 @@
+package router
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// board shows the newest view. Readers load it without a lock; writers take turns; who waits for a change waits on the
+// edition that it has read.
+type board struct {
+	current atomic.Pointer[edition]
+	writers sync.Mutex // held while the next view is computed, which does no I/O
+}
+
+// edition is one published view.
+type edition struct {
+	view       *metadata.View
+	superseded chan struct{} // closed when the next one is out
+}
+
+func newBoard(v *metadata.View) *board {
+	b := &board{}
+	b.current.Store(&edition{view: v, superseded: make(chan struct{})})
+	return b
+}
+
+func (b *board) load() *edition { return b.current.Load() }
+
+func (b *board) view() *metadata.View { return b.current.Load().view }
+
+// update publishes what next makes of the newest view and returns both. Nobody is woken when next returns its argument.
+func (b *board) update(next func(*metadata.View) *metadata.View) (before, after *metadata.View) {
+	b.writers.Lock()
+	defer b.writers.Unlock()
+	old := b.current.Load()
+	v := next(old.view)
+	if v != old.view {
+		b.current.Store(&edition{view: v, superseded: make(chan struct{})})
+		close(old.superseded)
+	}
+	return old.view, v
+}

@@ -1,0 +1,199 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/partitioner"
+)
+
+// Config is what a router is made of. The zero value of each field means its default.
+type Config struct {
+	// Name tells nodes which router speaks. Default: the listening address.
+	Name string
+	// Listen is the address to listen on, as host:port; port 0 takes a free one. Default 127.0.0.1:7000.
+	Listen string
+	// Listener is used instead of Listen when set. Run closes it.
+	Listener net.Listener
+	// Dial connects to a node's advertised address. Default: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+	// Logger is where the router writes. Default: slog.Default.
+	Logger *slog.Logger
+	// DefaultPolicy is for reads that name none. Default: the active. See ParsePolicy.
+	DefaultPolicy Policy
+	// Partitioners knows the partitioners that stores name. Default: murmur2, crc32 and fnv1a.
+	Partitioners *partitioner.Registry
+	// SuspectAfter is how long a node may be silent before reads go elsewhere. Default 400ms; at least 50ms, and at most
+	// NodeTimeout.
+	SuspectAfter time.Duration
+	// NodeTimeout is how long a node may be silent before it counts as dead. Default 2s.
+	NodeTimeout time.Duration
+	// SampleMaxAge is how old a node's sample of a changelog's end may be for an offset lag to be judged by it. Default
+	// 5s.
+	SampleMaxAge time.Duration
+	// RequestTimeout is the deadline of reads that come without one, counted from the end of their wait. Default 10s.
+	RequestTimeout time.Duration
+	// TryTimeout is the most that one replica gets while others are left to ask; a read that has less time gives each
+	// its share. Default 1s.
+	TryTimeout time.Duration
+	// MaxInFlight is how many reads may be under way at once; more are refused as OVERLOADED. Default 20,000.
+	MaxInFlight int
+	// MaxWaiters is how many reads may be held by their policy's wait at once. Default 2,000.
+	MaxWaiters int
+	// MaxMessageBytes bounds one message in either direction. Default 64 MiB.
+	MaxMessageBytes int
+	// Hedge asks a second replica when the first is slow to answer a read that tolerates staleness. Default off.
+	Hedge bool
+	// StopTimeout is how long Run lets reads finish after its context ended. Default 5s.
+	StopTimeout time.Duration
+}
+
+// minSuspectAfter keeps a router from suspecting a node for one late heartbeat.
+const minSuspectAfter = 50 * time.Millisecond
+
+// Validate reports every field that makes no sense, by name and value.
+func (c Config) Validate() error {
+	d := c.withDefaults()
+	var errs []error
+	bad := func(field string, value any, want string) {
+		errs = append(errs, fmt.Errorf("%s: %v must be %s", field, value, want))
+	}
+	if d.Listener == nil {
+		if _, _, err := net.SplitHostPort(d.Listen); err != nil {
+			bad("Listen", strconv.Quote(d.Listen), "host:port")
+		}
+	}
+	positive := func(field string, v time.Duration) {
+		if v < 0 {
+			bad(field, v, "more than 0s")
+		}
+	}
+	positive("SuspectAfter", c.SuspectAfter)
+	positive("NodeTimeout", c.NodeTimeout)
+	positive("SampleMaxAge", c.SampleMaxAge)
+	positive("RequestTimeout", c.RequestTimeout)
+	positive("TryTimeout", c.TryTimeout)
+	positive("StopTimeout", c.StopTimeout)
+	if c.SuspectAfter > 0 && c.SuspectAfter < minSuspectAfter {
+		bad("SuspectAfter", c.SuspectAfter, "at least "+minSuspectAfter.String())
+	}
+	if d.SuspectAfter > d.NodeTimeout {
+		bad("SuspectAfter", d.SuspectAfter, "at most NodeTimeout, which is "+d.NodeTimeout.String())
+	}
+	count := func(field string, v int) {
+		if v < 0 {
+			bad(field, v, "more than 0")
+		}
+	}
+	count("MaxInFlight", c.MaxInFlight)
+	count("MaxWaiters", c.MaxWaiters)
+	count("MaxMessageBytes", c.MaxMessageBytes)
+	if err := d.DefaultPolicy.validate(); err != nil {
+		errs = append(errs, fmt.Errorf("DefaultPolicy: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) withDefaults() Config {
+	orDefault(&c.Listen, "127.0.0.1:7000")
+	orDefault(&c.SuspectAfter, 400*time.Millisecond)
+	orDefault(&c.NodeTimeout, 2*time.Second)
+	orDefault(&c.SampleMaxAge, DefaultSampleMaxAge)
+	orDefault(&c.RequestTimeout, 10*time.Second)
+	orDefault(&c.TryTimeout, time.Second)
+	orDefault(&c.MaxInFlight, 20_000)
+	orDefault(&c.MaxWaiters, 2_000)
+	orDefault(&c.MaxMessageBytes, 64<<20)
+	orDefault(&c.StopTimeout, 5*time.Second)
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Dial == nil {
+		dialer := &net.Dialer{}
+		c.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}
+	}
+	if c.DefaultPolicy.Mode == 0 {
+		prefer := c.DefaultPolicy.Prefer
+		c.DefaultPolicy = unbounded(ModeActive)
+		c.DefaultPolicy.Prefer = prefer
+	}
+	return c
+}
+
+func orDefault[T comparable](field *T, def T) {
+	var zero T
+	if *field == zero {
+		*field = def
+	}
+}
+
+func (c Config) limits() metadata.Limits {
+	return metadata.Limits{SuspectAfter: c.SuspectAfter, NodeTimeout: c.NodeTimeout}
+}
+
+// ParsePolicy reads a policy as flags and files write it: a mode (strong, active, any), bounds, and an order, joined by
+// commas: "active", "max_staleness=5s", "any,prefer=least_loaded", "max_staleness=2s,max_offset_lag=1000". A bound
+// without a mode means any replica within it.
+func ParsePolicy(s string) (Policy, error) {
+	p := unbounded(0)
+	var errs []error
+	for part := range strings.SplitSeq(s, ",") {
+		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		var err error
+		switch key {
+		case "strong", "active", "any":
+			if p.Mode != 0 {
+				err = fmt.Errorf("%q names a second mode", key)
+			}
+			p.Mode = map[string]Mode{"strong": ModeStrong, "active": ModeActive, "any": ModeAny}[key]
+		case "max_staleness":
+			p.MaxStaleness, err = time.ParseDuration(value)
+		case "max_offset_lag":
+			p.MaxOffsetLag, err = strconv.ParseInt(value, 10, 64)
+		case "prefer":
+			order, known := map[string]Prefer{"active": PreferActive, "least_loaded": PreferLeastLoaded, "nearest": PreferNearest}[value]
+			if !known {
+				err = fmt.Errorf("prefer %q is not active, least_loaded or nearest", value)
+			}
+			p.Prefer = order
+		default:
+			err = fmt.Errorf("%q is not strong, active, any, max_staleness=<duration>, max_offset_lag=<n> or prefer=<order>", part)
+		}
+		errs = append(errs, err)
+	}
+	if p.Mode == 0 {
+		p.Mode = ModeActive
+		if p.MaxStaleness != NoBound || p.MaxOffsetLag != NoBound {
+			p.Mode = ModeAny
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return p, fmt.Errorf("policy %q: %w", s, err)
+	}
+	return p, p.validate()
+}
+
+func (p Policy) validate() error {
+	switch {
+	case p.Mode < ModeStrong || p.Mode > ModeAny:
+		return fmt.Errorf("mode: %d is none", int(p.Mode))
+	case p.MaxStaleness < NoBound:
+		return fmt.Errorf("max_staleness: %s must be 0s or more", p.MaxStaleness)
+	case p.MaxOffsetLag < NoBound:
+		return fmt.Errorf("max_offset_lag: %d must be 0 or more", p.MaxOffsetLag)
+	case p.Mode == ModeBounded && p.MaxStaleness == NoBound && p.MaxOffsetLag == NoBound:
+		return errors.New("mode: bounded needs max_staleness, max_offset_lag or both")
+	case p.Prefer < PreferActive || p.Prefer > PreferNearest:
+		return fmt.Errorf("prefer: %d is none", int(p.Prefer))
+	}
+	return nil
+}

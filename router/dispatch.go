@@ -1,0 +1,162 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// dispatch asks the replicas of one plan, in order.
+//
+//  1. Each is asked at most once. While others are left, a try may take its share of the time, at most TryTimeout, and
+//     ends as soon as its node becomes suspect; the last one gets all the time there is.
+//  2. A failure of one server leads to the next replica, within the retry budget. A wrong request does not.
+//  3. An answer is an answer, found or not. Only a key that may be in several partitions is looked for in the next one
+//     when it is not in the first; it is nowhere when all have said so.
+//  4. When nobody answers, the first failure is what the caller gets, with all attempts attached: it comes from the
+//     replica that should have answered.
+type dispatch struct {
+	router  *Router
+	edition *edition
+	read    *read
+	plan    plan
+
+	policy   *iqv1.ReadPolicy // as nodes are given it
+	attempts []*iqv1.Attempt  // the failures, in order
+	failed   error            // the first of them
+	missed   []*iqv1.GetResponse
+}
+
+// run returns the answer, or why there is none.
+func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
+	d.policy = d.read.policy.toProto(d.read.request.GetPolicy())
+	d.missed = make([]*iqv1.GetResponse, len(d.plan.decisions))
+	targets := d.plan.targets
+	if d.mayHedge() {
+		resp, err, asked := d.hedge(ctx, targets[0], targets[1])
+		if err == nil {
+			return d.finish(resp), nil
+		}
+		if !iqerr.Retriable(err) || ctx.Err() != nil {
+			return nil, d.failure(err)
+		}
+		targets = targets[asked:]
+	}
+	for i, t := range targets {
+		if d.missed[t.decision] != nil {
+			continue // this partition has answered
+		}
+		if len(d.attempts) > 0 && !d.router.retries.spend() {
+			break
+		}
+		resp, err := d.try(ctx, t, len(targets)-i-1)
+		if err != nil {
+			d.note(t, err)
+			if !iqerr.Retriable(err.err) || ctx.Err() != nil {
+				return nil, d.failure(err.err)
+			}
+			continue
+		}
+		d.missed[t.decision] = resp
+		if resp.GetFound() || d.allMissed() {
+			return d.finish(resp), nil
+		}
+	}
+	return nil, d.failure(d.failed)
+}
+
+func (d *dispatch) allMissed() bool {
+	for _, m := range d.missed {
+		if m == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// tryError is one replica's failure and how long it took.
+type tryError struct {
+	err     error
+	elapsed time.Duration
+}
+
+// try asks one replica; left is how many there are after it.
+func (d *dispatch) try(ctx context.Context, t target, left int) (*iqv1.GetResponse, *tryError) {
+	start := time.Now()
+	resp, err := d.ask(ctx, t, left)
+	if err != nil {
+		return nil, &tryError{err: err, elapsed: time.Since(start)}
+	}
+	return resp, nil
+}
+
+func (d *dispatch) ask(ctx context.Context, t target, left int) (*iqv1.GetResponse, error) {
+	p := d.router.peers.get(t.Node)
+	if p == nil {
+		return nil, fmt.Errorf("node %s has gone since the decision: %w", t.Node.ID, iqerr.ErrNoReplica)
+	}
+	others := left > 0 || d.read.wait > 0
+	ctx, end := p.begin(ctx, others)
+	defer end()
+	if others {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, share(ctx, left+1, d.router.config.TryTimeout))
+		defer cancel()
+	}
+	partition := t.Partition.Partition
+	resp, err := p.query.Get(ctx, &iqv1.GetRequest{
+		Store: t.Store, Key: d.read.request.GetKey(), Policy: d.policy, Partition: &partition,
+		Application: d.read.request.GetApplication(),
+	})
+	if err == nil {
+		return resp, nil
+	}
+	if errors.Is(context.Cause(ctx), errLost) {
+		return nil, fmt.Errorf("node %s: %w: %w", t.Node.ID, errLost, iqerr.ErrNoReplica)
+	}
+	return nil, iqerr.FromStatus(err)
+}
+
+// share is what one of several replicas gets of the time that is left: an equal part, at most most. Without a deadline it
+// is most.
+func share(ctx context.Context, replicas int, most time.Duration) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return most
+	}
+	return min(most, time.Until(deadline)/time.Duration(max(2, replicas)))
+}
+
+// note keeps a failure for the caller to see.
+func (d *dispatch) note(t target, e *tryError) {
+	if d.failed == nil {
+		d.failed = e.err
+	}
+	d.attempts = append(d.attempts, attemptToProto(t.Node, e))
+}
+
+// finish completes an answer with what the node cannot know: who failed before it, and how much further the log goes
+// than the node has seen (S14).
+func (d *dispatch) finish(resp *iqv1.GetResponse) *iqv1.GetResponse {
+	resp.Attempts = append(d.attempts, resp.GetAttempts()...)
+	s := resp.GetServed()
+	if s == nil || s.OffsetLag == nil || (s.GetRole() == iqv1.Role_ROLE_ACTIVE && s.GetLeaseValid()) {
+		return resp
+	}
+	p, err := d.edition.view.Partition(metadata.Partition{Store: s.GetStore(), Partition: s.GetPartition()})
+	if err == nil && p.End() > s.GetEndPosition() {
+		lag := max(0, p.End()-s.GetPosition())
+		s.EndPosition, s.OffsetLag = p.End(), &lag
+	}
+	return resp
+}
+
+// failure is err with the attempts attached.
+func (d *dispatch) failure(err error) error {
+	return withAttempts(err, d.plan.targets[0].Partition, d.attempts)
+}

@@ -1,0 +1,79 @@
+package router
+
+import (
+	"context"
+	"time"
+
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// waitPause is the least time between two decisions of a read that waits: views change with every heartbeat, and a read
+// that a node refused although the view names it would else ask that node each time.
+const waitPause = 10 * time.Millisecond
+
+// mayPass says whether a failure may end by itself while the read waits.
+func mayPass(err error) bool {
+	switch iqerr.ReasonOf(err) {
+	case iqv1.Reason_REASON_NOT_READY, iqv1.Reason_REASON_NOT_HOSTED, iqv1.Reason_REASON_NO_ACTIVE,
+		iqv1.Reason_REASON_NO_REPLICA, iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED,
+		iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT, iqv1.Reason_REASON_OVERLOADED:
+		return true
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED:
+		return false
+	case iqv1.Reason_REASON_UNSPECIFIED:
+	}
+	return iqerr.Retriable(err) // a node that broke or hung
+}
+
+// waiter is a read that its policy lets wait.
+type waiter struct {
+	router *Router
+	until  time.Time
+	holds  bool // one of MaxWaiters places
+}
+
+// forNext returns nil when it is time to decide again: the view is newer than e, and waitPause has passed. It returns
+// refused when the read's wait is over, an *iqerr.OverloadedError when too many wait, and *iqerr.ClosingError when the
+// router stops.
+func (w *waiter) forNext(ctx context.Context, e *edition, refused error) error {
+	r := w.router
+	if !w.holds {
+		n, limit := r.waiting.Add(1), int64(r.config.MaxWaiters)
+		w.holds = true
+		if n > limit {
+			return &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: retryAfter}
+		}
+	}
+	left := time.Until(w.until)
+	if left <= 0 {
+		return refused
+	}
+	over := time.NewTimer(left)
+	defer over.Stop()
+	pause := time.NewTimer(waitPause)
+	defer pause.Stop()
+	newer := e.superseded
+	for paused := false; newer != nil || !paused; {
+		select {
+		case <-newer:
+			newer = nil // a nil channel is never ready
+		case <-pause.C:
+			paused = true
+		case <-over.C:
+			return refused
+		case <-ctx.Done():
+			return refused // says more than that the caller's time is over
+		case <-r.stopping:
+			return &iqerr.ClosingError{Node: r.name()}
+		}
+	}
+	return nil
+}
+
+// leave gives the place back.
+func (w *waiter) leave() {
+	if w.holds {
+		w.router.waiting.Add(-1)
+	}
+}
