@@ -205,7 +205,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 		}
 		return err
 	}
-	limit, err := produceLimit(ctx, admin, n.cfg.Topology)
+	limits, err := learnBatchLimits(ctx, admin, n.cfg.Topology)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 	}
 	defer changelogClient.Close()
 
-	up, run := n.assemble(tasks, cat, limit, inputClient, changelogClient)
+	up, run := n.assemble(tasks, cat, limits, inputClient, changelogClient)
 	n.tasks, n.replicas = tasks, up.replicas
 	n.up.Store(up)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
@@ -238,7 +238,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 }
 
 // assemble makes the parts that work with Kafka and returns what runs them.
-func (n *Node) assemble(tasks *taskTable, cat *catalog, limit int32, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
+func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
 	base := time.Now()
 	held := newLease(n.cfg.Lease, base)
 	set := &replicaSet{
@@ -260,7 +260,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limit int32, inputClient
 	w := &worker{
 		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
 		inputs: inputs, fetch: inputFetch.wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
-		promoted: make(chan *promotion), peeks: make(chan *peek), limit: limit,
+		promoted: make(chan *promotion), peeks: make(chan *peek), limits: limits,
 		active: make(map[metadata.TaskID]*activeTask),
 	}
 	w.mail.abort = func() {}

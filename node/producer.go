@@ -64,13 +64,13 @@ func abbreviate(key []byte) []byte {
 
 // newProducer makes the client and initialises its transactional id, which aborts or completes what an earlier process or
 // client left open.
-func newProducer(ctx context.Context, cfg Config, group string, limit int32) (*producer, error) {
+func newProducer(ctx context.Context, cfg Config, group string, limits batchLimits) (*producer, error) {
 	cl, err := kgo.NewClient(cfg.baseOptions(
 		kgo.TransactionalID(transactionalID(group, metadata.NodeID(cfg.NodeID), 0)),
 		kgo.TransactionTimeout(cfg.TransactionTimeout),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RecordDeliveryTimeout(cfg.TransactionTimeout),
-		kgo.ProducerBatchMaxBytes(limit),
+		// No RecordDeliveryTimeout: the client counts it from the record's timestamp, and event times are old.
+		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return limits.of(topic) }),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
 		kgo.ProducerLinger(0),
 		kgo.RequiredAcks(kgo.AllISRAcks()),

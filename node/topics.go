@@ -178,9 +178,23 @@ func checkConfigs(ctx context.Context, adm *kadm.Client, internal []topology.Int
 	return nil
 }
 
-// produceLimit is the largest batch that every topic the application writes takes: the client must not make a larger
-// one, or the broker refuses it whole. Topics whose limit cannot be learned count with Kafka's default.
-func produceLimit(ctx context.Context, cl *kgo.Client, t *topology.Topology) (int32, error) {
+// batchLimits are the largest batches that topics take, by topic: the client must not make a larger one, or the broker
+// refuses it whole.
+type batchLimits map[string]int32
+
+// batchFraming is what the client counts of a batch beyond what the broker compares with max.message.bytes.
+const batchFraming = 4
+
+// of is the topic's limit as the client counts, Kafka's default for a topic whose limit is not known.
+func (l batchLimits) of(topic string) int32 {
+	if n, ok := l[topic]; ok {
+		return n + batchFraming
+	}
+	return maxBatchBytes + batchFraming
+}
+
+// learnBatchLimits asks for the limits of every topic that the application writes.
+func learnBatchLimits(ctx context.Context, cl *kgo.Client, t *topology.Topology) (batchLimits, error) {
 	var names []string
 	for _, s := range t.Stores() {
 		names = append(names, s.Changelog)
@@ -193,23 +207,21 @@ func produceLimit(ctx context.Context, cl *kgo.Client, t *topology.Topology) (in
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) == 0 {
-		return maxBatchBytes, nil
+		return nil, nil
 	}
 	got, err := kadm.NewClient(cl).DescribeTopicConfigs(ctx, names...)
 	if err != nil {
-		return 0, fmt.Errorf("ask for the message limits of topics: %w", err)
+		return nil, fmt.Errorf("ask for the message limits of topics: %w", err)
 	}
-	limit := int32(maxRecordBytes)
+	limits := make(batchLimits, len(names))
 	for _, r := range got {
-		own := int32(maxBatchBytes)
 		for _, c := range r.Configs {
 			if c.Key == configMaxBytes && c.Value != nil {
 				if n, err := strconv.ParseInt(*c.Value, 10, 32); err == nil {
-					own = int32(n)
+					limits[r.Name] = min(max(int32(n), minMaxMessage), maxRecordBytes)
 				}
 			}
 		}
-		limit = min(limit, own)
 	}
-	return max(limit, minMaxMessage), nil
+	return limits, nil
 }

@@ -58,7 +58,7 @@ type worker struct {
 	active     map[metadata.TaskID]*activeTask
 	generation metadata.Generation
 	producer   *producer
-	limit      int32
+	limits     batchLimits
 	ctx        context.Context // of the transaction in progress; replaced by reset
 	failures   int             // resets since the last good commit
 	resumeAt   time.Time       // when a producer may be made again
@@ -402,7 +402,7 @@ func (w *worker) ensureProducer(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
 	defer cancel()
-	p, err := newProducer(ctx, w.cfg, w.group, w.limit)
+	p, err := newProducer(ctx, w.cfg, w.group, w.limits)
 	if err != nil {
 		return err
 	}
