@@ -1,0 +1,235 @@
+//go:build synctests
+
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/iqgate/iqgate/integration/bubble"
+	"github.com/iqgate/iqgate/iqerr"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// input writes records to the topic "in" as they are: nil stays nil.
+func (f *fixture) input(recs ...*kgo.Record) {
+	f.t.Helper()
+	for _, r := range recs {
+		r.Topic = "in"
+		if err := f.cl.ProduceSync(f.ctx, r).FirstErr(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// settled waits until a strong read of key gives value.
+func (f *fixture) settled(n *bubble.Node, key, value string) {
+	f.t.Helper()
+	f.Eventually(30*time.Second, fmt.Sprintf("%.20s=%.20s", key, value), func() error {
+		got, _, err := f.get(n, key, strong())
+		if err == nil && got != value {
+			err = errors.New(got)
+		}
+		return err
+	})
+}
+
+// An empty key and keys that the database would refuse are keys like any other; a null key is no key: skipped, no crash.
+func TestS04AnyKeyAndNoKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1)
+		defer f.close()
+		a, b := f.pair()
+		long := strings.Repeat("x", 65_001)
+		f.input(
+			&kgo.Record{Key: []byte("1"), Value: []byte("1")},
+			&kgo.Record{Key: nil, Value: []byte("2")},
+			&kgo.Record{Key: []byte{}, Value: []byte("emptykey")},
+			&kgo.Record{Key: []byte(long), Value: []byte("long")},
+			&kgo.Record{Key: []byte("!badger!x"), Value: []byte("reserved")},
+			&kgo.Record{Key: []byte("1"), Value: []byte("3")},
+		)
+		f.settled(a, "1", "3")
+		f.expect(a, strong(), "", "emptykey", long, "long", "!badger!x", "reserved")
+		f.Eventually(20*time.Second, "the standby has all", func() error {
+			st, err := f.lag(b)
+			if err == nil && st.GetOffsetLag() != 0 {
+				err = errors.New(st.String())
+			}
+			return err
+		})
+		f.expect(b, maxLag(0), "1", "3", "", "emptykey", long, "long", "!badger!x", "reserved")
+		if got := f.committed(); got != 6 {
+			t.Errorf("committed offset %d, want 6", got)
+		}
+	})
+}
+
+// A tombstone deletes, an empty value is a value, on active, standby and after a rebuild.
+func TestS22TombstoneIsNoEmptyValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1)
+		defer f.close()
+		a, b := f.pair()
+		f.input(
+			&kgo.Record{Key: []byte("k3"), Value: []byte("v3")},
+			&kgo.Record{Key: []byte("ev"), Value: []byte{}},
+			&kgo.Record{Key: []byte("k5"), Value: []byte("v5")},
+			&kgo.Record{Key: []byte("k3"), Value: nil},
+			&kgo.Record{Key: []byte("k5"), Value: []byte("late-but-last")},
+		)
+		f.settled(a, "k5", "late-but-last")
+		want := []string{"k3", "absent", "ev", "", "k5", "late-but-last"}
+		f.expect(a, strong(), want...)
+		f.Eventually(20*time.Second, "standby", func() error {
+			got, _, err := f.get(b, "k5", maxLag(0))
+			if err == nil && got != "late-but-last" {
+				err = errors.New(got)
+			}
+			return err
+		})
+		f.expect(b, maxLag(0), want...)
+		a.Stop()
+		b.Stop()
+		c := f.StartNode("c") // from nothing
+		f.waitRole(c, iqv1.Role_ROLE_ACTIVE)
+		f.expect(c, strong(), want...)
+	})
+}
+
+// Time lag has nothing to do with the records' timestamps: data of 2023 that are all applied are not years old.
+func TestS26TimeLagIgnoresEventTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1)
+		defer f.close()
+		_, b := f.pair()
+		old := time.UnixMilli(1700000040000)
+		write := func(n int) {
+			for i := range n {
+				r := &kgo.Record{Topic: tableChangelog, Key: fmt.Appendf(nil, "k%d", i), Value: []byte("v"), Timestamp: old}
+				if err := f.cl.ProduceSync(f.ctx, r).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		write(5)
+		f.waitLag(b, 5, 0)
+		time.Sleep(time.Minute)
+		st := f.waitLag(b, 5, 0)
+		if got := st.GetTimeLag().AsDuration(); got > 300*time.Millisecond {
+			t.Errorf("after an idle minute the time lag is %s", got)
+		}
+		f.expect(b, maxStaleness(10*time.Second), "k0", "v")
+
+		b.Gate().Freeze() // neither records nor ends reach it
+		write(10)
+		time.Sleep(4500 * time.Millisecond)
+		st, err := f.lag(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := st.GetTimeLag().AsDuration(); got < 4400*time.Millisecond || got > 4900*time.Millisecond {
+			t.Errorf("after 4.5s without Kafka the time lag is %s", got)
+		}
+		f.expect(b, maxStaleness(10*time.Second), "k0", "v")
+		if _, _, err := f.get(b, "k0", maxStaleness(time.Second)); !errors.Is(err, iqerr.ErrStale) {
+			t.Errorf("a read with max staleness 1s gave %v", err)
+		}
+		if _, _, err := f.get(b, "k0", maxLag(1000)); err != nil {
+			t.Errorf("a sample of 4.5s is young enough to judge by: %v", err)
+		}
+		time.Sleep(time.Second)
+		if _, _, err := f.get(b, "k0", maxLag(1000)); !errors.Is(err, iqerr.ErrStale) {
+			t.Errorf("an offset lag was judged by an end that is 6s old: %v", err)
+		}
+		b.Gate().Thaw()
+		f.waitLag(b, 15, 0)
+	})
+}
+
+// A source topic that gets more partitions moves keys: reads are refused with both counts, never answered with a key
+// miss, and a node does not start on such a topic.
+func TestS29ChangedPartitionCountIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 3)
+		defer f.close()
+		a := f.StartNode("a")
+		hash := f.Client()
+		defer hash.Close()
+		for i := range 12 {
+			if err := bubble.Produce(f.ctx, hash, "in", fmt.Sprintf("k%d", i), "v"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range 12 {
+			f.settled(a, fmt.Sprintf("k%d", i), "v")
+		}
+		if _, err := f.adm.CreatePartitions(f.ctx, 3, "in"); err != nil {
+			t.Fatal(err)
+		}
+		f.Eventually(10*time.Second, "reads are refused", func() error {
+			got, _, err := f.get(a, "k0", anyReplica())
+			if err == nil && got == "absent" {
+				t.Fatal("k0 is a key miss")
+			}
+			if !errors.Is(err, iqerr.ErrPartitionsChanged) {
+				return fmt.Errorf("%q, %w", got, err)
+			}
+			var e *iqerr.PartitionsChangedError
+			if !errors.As(err, &e) || e.Want != 3 || e.Have != 6 {
+				t.Errorf("the error says %v", err)
+			}
+			return nil
+		})
+		a.Stop()
+		again := f.StartNode("a")
+		err := again.Wait()
+		if err == nil || !strings.Contains(err.Error(), "expected 6, actual 3") {
+			t.Errorf("a node that starts on it ended with %v", err)
+		}
+	})
+}
+
+// A node that is killed while it restores goes on from its own position, and never answers as caught up before it is.
+func TestS10KilledWhileRestoring(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1)
+		defer f.close()
+		const total = 20_000
+		pad := strings.Repeat("p", 1000)
+		for i := range total {
+			f.cl.Produce(f.ctx, &kgo.Record{Topic: tableChangelog, Key: fmt.Appendf(nil, "key-%d", i), Value: fmt.Appendf(nil, "%d%s", i, pad)}, nil)
+		}
+		if err := f.cl.Flush(f.ctx); err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []int64{total / 4, total / 2, total * 3 / 4} {
+			n := f.StartNode("a", func(cfg *nodeConfig) { cfg.TaskRetry = time.Hour })
+			f.Eventually(30*time.Second, "part", func() error {
+				st, err := f.lag(n)
+				if err != nil {
+					return err
+				}
+				if p := st.GetPosition(); p < total && st.GetState() == iqv1.ReplicaState_REPLICA_STATE_RUNNING {
+					t.Fatalf("it runs at position %d of %d", p, total)
+				}
+				if st.GetPosition() < part {
+					return errors.New(st.String())
+				}
+				return nil
+			})
+			n.Kill()
+		}
+		n := f.StartNode("a")
+		f.waitRole(n, iqv1.Role_ROLE_ACTIVE)
+		for i := range total {
+			f.expect(n, strong(), fmt.Sprintf("key-%d", i), fmt.Sprintf("%d%s", i, pad))
+		}
+	})
+}
