@@ -27,7 +27,7 @@ type CallError struct {
 func (e *CallError) Error() string {
 	var b strings.Builder
 	if iqerr.ReasonOf(e.Err) == iqv1.Reason_REASON_UNSPECIFIED {
-		b.WriteString("ask " + e.Target + ": " + status.Convert(e.Err).Message())
+		b.WriteString("ask " + e.Target + ": " + plain(status.Convert(e.Err).Message()))
 	} else {
 		b.WriteString(e.Err.Error())
 	}
@@ -37,6 +37,15 @@ func (e *CallError) Error() string {
 		}
 	}
 	return b.String()
+}
+
+// plain takes gRPC's wrapping off the text of a connection that failed. It is for the looks alone.
+func plain(text string) string {
+	const before, after = `connection error: desc = "transport: Error while dialing: `, `"`
+	if inner, ok := strings.CutPrefix(text, before); ok {
+		return strings.TrimSuffix(inner, after)
+	}
+	return text
 }
 
 // Unwrap gives the target's error.
@@ -111,7 +120,7 @@ func (c *Client) attemptTime(ctx context.Context, now time.Time, n int, wait tim
 func attemptOf(t *target, err error, elapsed time.Duration) *iqv1.Attempt {
 	st := status.Convert(iqerr.Status(err))
 	a := &iqv1.Attempt{
-		Node: t.name, Address: t.name, Code: st.Code().String(), Message: st.Message(), Elapsed: durationpb.New(elapsed),
+		Node: t.name, Address: t.name, Code: st.Code().String(), Message: plain(st.Message()), Elapsed: durationpb.New(elapsed),
 	}
 	if reason := iqerr.ReasonOf(err); reason != iqv1.Reason_REASON_UNSPECIFIED {
 		a.Reason = iqerr.Name(reason)

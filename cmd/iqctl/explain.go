@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -19,18 +20,20 @@ func newExplainCommand(a *app) *cobra.Command {
 Nothing is read. A read that nobody may answer is explained as well, and that is exit code 0.`,
 		Example: "  iqctl explain flights-by-dest ATL --policy max_offset_lag=50",
 		Args:    exactArgs("STORE", "KEY"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.explain(cmd, &r, args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.explain(cmd.Context(), cmd, &r, args[0], args[1])
+		},
 	}
 	r.add(cmd)
 	return cmd
 }
 
-func (a *app) explain(cmd *cobra.Command, r *readFlags, store, keyText string) error {
+func (a *app) explain(ctx context.Context, cmd *cobra.Command, r *readFlags, store, keyText string) error {
 	opts, err := r.options(cmd)
 	if err != nil {
 		return err
 	}
-	ctx, c, done, err := a.connect(cmd.Context(), 0)
+	ctx, c, done, err := a.connect(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -70,6 +71,9 @@ func findStore(ctx context.Context, c *client.Client, store string) (*iqv1.Store
 	if err != nil {
 		return nil, err
 	}
+	if len(all) == 0 {
+		return nil, &iqerr.NotReadyError{Waiting: "a node to report: no store is known yet"}
+	}
 	unknown := &iqerr.StoreUnknownError{Store: store}
 	for _, s := range all {
 		if s.GetName() == store {
@@ -100,15 +104,12 @@ func (f formats) text(value []byte) (text, note string) {
 }
 
 func asBytes(value []byte) string {
-	s, err := topology.SerdeByName(topology.NameBytes)
-	if err != nil {
-		return fmt.Sprintf("%x", value)
+	if s, err := topology.SerdeByName(topology.NameBytes); err == nil {
+		if text, err := s.Format(value); err == nil {
+			return text
+		}
 	}
-	text, err := s.Format(value)
-	if err != nil {
-		return fmt.Sprintf("%x", value)
-	}
-	return text
+	return hex.EncodeToString(value)
 }
 
 // shape gives a value for JSON, and the name of the format that it is in: numbers as numbers, JSON as it is, all else as

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +26,9 @@ after "--". A key that the store does not have gives exit code 3, a policy that 
   iqctl get flights-by-dest ATL --policy max_staleness=10s,max_offset_lag=100 --prefer least_loaded
   iqctl get orders -- -17`,
 		Args: exactArgs("STORE", "KEY"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.get(cmd, &r, explain, args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.get(cmd.Context(), cmd, &r, explain, args[0], args[1])
+		},
 	}
 	r.add(cmd)
 	cmd.Flags().StringVar(&r.valueFormat, "value-format", "", "how to show the value: "+formatNames()+" (default: the store's value serde)")
@@ -33,7 +36,7 @@ after "--". A key that the store does not have gives exit code 3, a policy that 
 	return cmd
 }
 
-func (a *app) get(cmd *cobra.Command, r *readFlags, explain bool, store, keyText string) error {
+func (a *app) get(ctx context.Context, cmd *cobra.Command, r *readFlags, explain bool, store, keyText string) error {
 	opts, err := r.options(cmd)
 	if err != nil {
 		return err
@@ -41,7 +44,7 @@ func (a *app) get(cmd *cobra.Command, r *readFlags, explain bool, store, keyText
 	if explain {
 		opts = append(opts, client.Explain())
 	}
-	ctx, c, done, err := a.connect(cmd.Context(), r.wait)
+	ctx, c, done, err := a.connect(ctx, r.wait)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"slices"
 	"strconv"
 
@@ -20,14 +21,14 @@ func newLagCommand(a *app) *cobra.Command {
 what it would answer. SAMPLE is how old the measurement of the changelog's end is. A node tells of its own replicas, a
 router of all.`,
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.lag(cmd, store) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.lag(cmd.Context(), store) },
 	}
 	cmd.Flags().StringVar(&store, "store", "", "only this store")
 	return cmd
 }
 
-func (a *app) lag(cmd *cobra.Command, store string) error {
-	ctx, c, done, err := a.connect(cmd.Context(), 0)
+func (a *app) lag(ctx context.Context, store string) error {
+	ctx, c, done, err := a.connect(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ func newStoresCommand(a *app) *cobra.Command {
 		Use:   "stores",
 		Short: "List the stores with their partitions, formats and partitioner",
 		Args:  exactArgs(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.stores(cmd) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.stores(cmd.Context()) },
 	}
 }
 
@@ -44,8 +45,8 @@ type storeJSON struct {
 	SourceTopics     []string `json:"source_topics"`
 }
 
-func (a *app) stores(cmd *cobra.Command) error {
-	ctx, c, done, err := a.connect(cmd.Context(), 0)
+func (a *app) stores(ctx context.Context) error {
+	ctx, c, done, err := a.connect(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func newInstancesCommand(a *app) *cobra.Command {
 		Use:   "instances",
 		Short: "List the nodes with the store partitions that each holds",
 		Args:  exactArgs(),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.instances(cmd, store) },
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.instances(cmd.Context(), store) },
 	}
 	cmd.Flags().StringVar(&store, "store", "", "only nodes that host this store, and only its partitions")
 	return cmd
@@ -121,8 +122,8 @@ func partitionShapes(ps []*iqv1.TopicPartition) []partitionJSON {
 	return shapes
 }
 
-func (a *app) instances(cmd *cobra.Command, store string) error {
-	ctx, c, done, err := a.connect(cmd.Context(), 0)
+func (a *app) instances(ctx context.Context, store string) error {
+	ctx, c, done, err := a.connect(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -153,8 +154,15 @@ func (a *app) instances(cmd *cobra.Command, store string) error {
 	return p.err
 }
 
-// held lists the store partitions that a node holds as active, or otherwise: "by-carrier 0,2  by-dest 1".
+// held lists the store partitions that a node holds as active, or otherwise: "by-carrier 0,2; by-dest 1". Where no
+// replica was told it lists the stores alone.
 func held(i *iqv1.Instance, store string, active bool) string {
+	if !tellsReplicas(i) {
+		if active {
+			return strings.Join(i.GetActiveStores(), "; ")
+		}
+		return strings.Join(i.GetStandbyStores(), "; ")
+	}
 	replicas := slices.SortedStableFunc(slices.Values(i.GetReplicas()), byPartition)
 	var b strings.Builder
 	last := ""
@@ -182,7 +190,7 @@ func newKeyCommand(a *app) *cobra.Command {
 		Use:   "key STORE KEY",
 		Short: "Show the partition or partitions of a key, with their active and standbys",
 		Args:  exactArgs("STORE", "KEY"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.key(cmd, &r, args[0], args[1]) },
+		RunE:  func(cmd *cobra.Command, args []string) error { return a.key(cmd.Context(), &r, args[0], args[1]) },
 	}
 	r.addKeyFormat(cmd)
 	return cmd
@@ -194,8 +202,8 @@ type keyJSON struct {
 	Standbys  []*replicaJSON `json:"standbys"`
 }
 
-func (a *app) key(cmd *cobra.Command, r *readFlags, store, keyText string) error {
-	ctx, c, done, err := a.connect(cmd.Context(), 0)
+func (a *app) key(ctx context.Context, r *readFlags, store, keyText string) error {
+	ctx, c, done, err := a.connect(ctx, 0)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -27,7 +28,7 @@ type readFlags struct {
 func (r *readFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&r.policy, "policy", nil,
-		"strong, active, any, max_staleness=10s, max_offset_lag=100; bounds may be combined, with commas (default: the server's)")
+		"strong, active, any, max_staleness=10s, max_offset_lag=100; combined with commas, all must hold (default: the server's)")
 	f.StringVar(&r.prefer, "prefer", "", "which replica first, of those within the policy: active, least_loaded, nearest=RACK (default: the server's)")
 	f.DurationVar(&r.wait, "wait", 0, "how long the server may hold the read until a replica qualifies")
 	f.Int32Var(&r.partition, "partition", 0, "store partition to read (default: the key's own)")
@@ -43,7 +44,14 @@ func (r *readFlags) addKeyFormat(cmd *cobra.Command) {
 // options turns the flags into read options; a wrong one is a usage error that names it.
 func (r *readFlags) options(cmd *cobra.Command) ([]client.ReadOption, error) {
 	var opts []client.ReadOption
+	mode := ""
 	for _, p := range r.policy {
+		if !strings.Contains(p, "=") {
+			if mode != "" && mode != p {
+				return nil, usage(cmd, fmt.Errorf("--policy %q: contradicts %s; give one of them", p, mode))
+			}
+			mode = p
+		}
 		o, err := policyOption(p)
 		if err != nil {
 			return nil, usage(cmd, fmt.Errorf("--policy %q: %w", p, err))
@@ -105,7 +113,7 @@ func policyOption(text string) (client.ReadOption, error) {
 		}
 		return client.MaxOffsetLag(n), nil
 	}
-	return nil, fmt.Errorf("must be strong, active, any, max_staleness=DURATION or max_offset_lag=N")
+	return nil, errors.New("must be strong, active, any, max_staleness=DURATION or max_offset_lag=N")
 }
 
 func preferOption(text string) (client.ReadOption, error) {
@@ -118,7 +126,7 @@ func preferOption(text string) (client.ReadOption, error) {
 	case name == "nearest" && rack != "":
 		return client.Nearest(rack), nil
 	}
-	return nil, fmt.Errorf("must be active, least_loaded or nearest=RACK")
+	return nil, errors.New("must be active, least_loaded or nearest=RACK")
 }
 
 // parsePartitionOffset reads topic/partition@offset. A topic's name has neither sign.
@@ -128,7 +136,7 @@ func parsePartitionOffset(text string) (*iqv1.PartitionOffset, error) {
 	partition, err1 := strconv.ParseInt(number, 10, 32)
 	offset, err2 := strconv.ParseInt(at, 10, 64)
 	if !ok1 || !ok2 || topic == "" || err1 != nil || err2 != nil || partition < 0 || offset < 0 {
-		return nil, fmt.Errorf("must be TOPIC/PARTITION@OFFSET, such as orders/2@1500")
+		return nil, errors.New("must be TOPIC/PARTITION@OFFSET, such as orders/2@1500")
 	}
 	return &iqv1.PartitionOffset{Topic: topic, Partition: int32(partition), Offset: offset}, nil
 }

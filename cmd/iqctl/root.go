@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,7 +36,7 @@ type app struct {
 
 // run executes one command line and gives the exit code.
 func run(ctx context.Context, args []string, a *app) int {
-	root := newRootCommand(a)
+	root := newRootCommand(a) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
@@ -111,7 +112,7 @@ func checkTarget(target string) error {
 		return fmt.Errorf("must be host:port, such as %s", defaultRouter)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return fmt.Errorf("the port must be a number from 1 to 65535")
+		return errors.New("the port must be a number from 1 to 65535")
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -20,12 +21,12 @@ func newStatusCommand(a *app) *cobra.Command {
 newest group generation that each has seen; how many actives, standbys and restoring replicas it holds; and the lag of
 the replica that is furthest behind.`,
 		Args: exactArgs(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
 }
 
-func (a *app) status(cmd *cobra.Command) error {
-	ctx, c, done, err := a.connect(cmd.Context(), 0)
+func (a *app) status(ctx context.Context) error {
+	ctx, c, done, err := a.connect(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -52,8 +53,8 @@ func (a *app) status(cmd *cobra.Command) error {
 	for _, n := range all {
 		counts[n.State]++
 		rows = append(rows, []string{
-			n.Node, n.Address, n.Rack, n.State, strconv.FormatInt(n.Generation, 10), n.heard, strconv.Itoa(n.Active), strconv.Itoa(n.Standby),
-			strconv.Itoa(n.Restoring), n.worst,
+			n.Node, n.Address, n.Rack, n.State, strconv.FormatInt(n.Generation, 10), n.heard, count(n.Active), count(n.Standby),
+			count(n.Restoring), n.worst,
 		})
 	}
 	p.table([]string{"NODE", "ADDRESS", "RACK", "STATE", "GENERATION", "HEARD", "ACTIVE", "STANDBY", "RESTORING", "FURTHEST BEHIND"}, rows)
@@ -68,14 +69,13 @@ func countsText(total int, counts map[string]int) string {
 	if total == 1 {
 		text = "1 node"
 	}
-	sep := ": "
+	var parts []string
 	for _, state := range []string{stateAlive, stateSuspect, stateDead} {
 		if counts[state] > 0 {
-			text += fmt.Sprintf("%s%d %s", sep, counts[state], state)
-			sep = ", "
+			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
 		}
 	}
-	return text
+	return text + ": " + strings.Join(parts, ", ")
 }
 
 // States of a node, as the router sees it.
@@ -94,9 +94,9 @@ type nodeSummary struct {
 	Incarnation  int64    `json:"incarnation"`
 	Generation   int64    `json:"generation"`
 	LastHeardMs  *float64 `json:"last_heard_ms"`
-	Active       int      `json:"active"`
-	Standby      int      `json:"standby"`
-	Restoring    int      `json:"restoring"`
+	Active       *int     `json:"active"`
+	Standby      *int     `json:"standby"`
+	Restoring    *int     `json:"restoring"`
 	MaxOffsetLag *int64   `json:"max_offset_lag"`
 	MaxTimeLagMs *float64 `json:"max_time_lag_ms"`
 
@@ -104,22 +104,27 @@ type nodeSummary struct {
 }
 
 // summarise counts replicas, warm-ups as standbys. A node that is not alive has no lags: the last ones it told are old.
+// A node that was asked tells of its own replicas; of the others it knows the stores and no counts.
 func summarise(i *iqv1.Instance) nodeSummary {
 	n := nodeSummary{
 		Node: i.GetNode(), Address: i.GetAddress(), Rack: i.GetRack(), State: stateOf(i), Incarnation: i.GetIncarnation(),
 		Generation: i.GetGeneration(), LastHeardMs: millis(i.GetLastHeard()), heard: duration(i.GetLastHeard()), worst: unknown,
 	}
+	if !tellsReplicas(i) {
+		return n
+	}
 	worst := &iqv1.ReplicaStatus{}
+	var active, standby, restoring int
 	for _, r := range i.GetReplicas() {
 		switch r.GetRole() {
 		case iqv1.Role_ROLE_ACTIVE:
-			n.Active++
+			active++
 		case iqv1.Role_ROLE_STANDBY, iqv1.Role_ROLE_WARMUP:
-			n.Standby++
+			standby++
 		case iqv1.Role_ROLE_UNSPECIFIED:
 		}
 		if r.GetState() == iqv1.ReplicaState_REPLICA_STATE_RESTORING {
-			n.Restoring++
+			restoring++
 		}
 		if r.OffsetLag != nil && (worst.OffsetLag == nil || r.GetOffsetLag() > worst.GetOffsetLag()) {
 			worst.OffsetLag = r.OffsetLag
@@ -128,10 +133,23 @@ func summarise(i *iqv1.Instance) nodeSummary {
 			worst.TimeLag = r.GetTimeLag()
 		}
 	}
+	n.Active, n.Standby, n.Restoring = &active, &standby, &restoring
 	if i.GetAlive() {
 		n.MaxOffsetLag, n.MaxTimeLagMs, n.worst = worst.OffsetLag, millis(worst.GetTimeLag()), orUnknown(iqerr.Lag(worst))
 	}
 	return n
+}
+
+// tellsReplicas is false for an instance that hosts stores and of which no replica was told.
+func tellsReplicas(i *iqv1.Instance) bool {
+	return len(i.GetReplicas()) > 0 || len(i.GetActiveStores())+len(i.GetStandbyStores()) == 0
+}
+
+func count(n *int) string {
+	if n == nil {
+		return unknown
+	}
+	return strconv.Itoa(*n)
 }
 
 func stateOf(i *iqv1.Instance) string {
