@@ -208,6 +208,12 @@ func runInMemory(t *testing.T, args []string, env map[string]string) (stdout, st
 		servers = append(servers, s)
 		listeners[name] = l
 	}
+	return execute(t, args, env, listeners)
+}
+
+// execute runs one command line where listeners are all the network there is.
+func execute(t *testing.T, args []string, env map[string]string, listeners map[string]*bufconn.Listener) (stdout, stderr string, code int) {
+	t.Helper()
 	var out, errs strings.Builder
 	a := &app{
 		out: &out, errs: &errs, getenv: func(name string) string { return env[name] },
