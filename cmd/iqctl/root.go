@@ -31,7 +31,6 @@ type app struct {
 	routers string
 	output  string
 	timeout time.Duration
-	targets []string
 }
 
 // run executes one command line and gives the exit code.
@@ -77,7 +76,7 @@ Exit codes:
 	return root
 }
 
-// checkFlags checks the global flags, which cobra has parsed.
+// checkFlags checks the global flags that every command heeds.
 func (a *app) checkFlags() error {
 	if a.output != "table" && a.output != "json" {
 		return usagef("--output %q: must be table or json", a.output)
@@ -85,6 +84,12 @@ func (a *app) checkFlags() error {
 	if a.timeout <= 0 {
 		return usagef("--timeout %s: must be positive", a.timeout)
 	}
+	return nil
+}
+
+// targets are the routers to ask: of the flag, else of the environment, else the default.
+func (a *app) targets() ([]string, error) {
+	var targets []string
 	name, list := "--router", a.routers
 	if list == "" {
 		name, list = routerEnv, a.getenv(routerEnv)
@@ -95,11 +100,11 @@ func (a *app) checkFlags() error {
 	for target := range strings.SplitSeq(list, ",") {
 		target = strings.TrimSpace(target)
 		if err := checkTarget(target); err != nil {
-			return usagef("%s %q: %w", name, target, err)
+			return nil, usagef("%s %q: %w", name, target, err)
 		}
-		a.targets = append(a.targets, target)
+		targets = append(targets, target)
 	}
-	return nil
+	return targets, nil
 }
 
 // checkTarget accepts host:port, and what has a scheme as gRPC does.
@@ -121,7 +126,11 @@ func (a *app) json() bool { return a.output == "json" }
 
 // connect gives a client and a context that ends after --timeout and the wait. done frees both.
 func (a *app) connect(ctx context.Context, wait time.Duration) (_ context.Context, _ *client.Client, done func(), _ error) {
-	c, err := client.New(a.targets, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))
+	targets, err := a.targets()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	c, err := client.New(targets, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))
 	if err != nil {
 		return nil, nil, nil, err
 	}
