@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -32,13 +33,11 @@ type changelog struct {
 }
 
 func (l changelog) at(offset int64) Change {
-	rng := rand.New(rand.NewPCG(uint64(offset), 0))
-	c := Change{Key: fmt.Appendf(nil, "key-%d", rng.IntN(l.keys)), Timestamp: offset}
-	if rng.IntN(4) == 0 {
-		c.Delete = true
-		return c
+	mixed := bits.RotateLeft64(uint64(offset+1)*0x9e3779b97f4a7c15, 29) * 0xbf58476d1ce4e5b9
+	c := Change{Key: fmt.Append(nil, "key-", mixed>>8%uint64(l.keys)), Timestamp: offset}
+	if c.Delete = mixed>>60 < 4; !c.Delete {
+		c.Value = append(strconv.AppendInt(nil, offset, 10), bytes.Repeat([]byte("."), l.valueBytes)...)
 	}
-	c.Value = fmt.Appendf(nil, "%d:%0*d", offset, l.valueBytes, 0)
 	return c
 }
 
@@ -52,12 +51,15 @@ func (l changelog) records(from, to int64) []Change {
 
 // state is what a store must hold at a position.
 func (l changelog) state(position int64) map[string]string {
-	state := make(map[string]string)
+	last := make(map[string]Change, l.keys)
 	for o := range position {
-		if c := l.at(o); c.Delete {
-			delete(state, string(c.Key))
-		} else {
-			state[string(c.Key)] = fmt.Sprintf("%s@%d", c.Value, c.Timestamp)
+		c := l.at(o)
+		last[string(c.Key)] = c
+	}
+	state := make(map[string]string, len(last))
+	for key, c := range last {
+		if !c.Delete {
+			state[key] = fmt.Sprintf("%s@%d", c.Value, c.Timestamp)
 		}
 	}
 	return state
