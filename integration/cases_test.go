@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,7 +55,7 @@ func newFixture(t *testing.T, partitions int32) *fixture {
 
 func (f *fixture) createChangelog(partitions int32, configs map[string]string) {
 	f.t.Helper()
-	all := map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}
+	all := map[string]*string{"cleanup.policy": new("compact")}
 	for k, v := range configs {
 		all[k] = &v
 	}
@@ -76,9 +77,9 @@ func (f *fixture) txn(id string) *kgo.Client {
 // write produces key=value pairs in order; a value of "null" is a tombstone.
 func (f *fixture) write(cl *kgo.Client, topic string, kvs ...string) {
 	f.t.Helper()
-	for i := 0; i < len(kvs); i += 2 {
-		rec := &kgo.Record{Topic: topic, Key: []byte(kvs[i]), Value: []byte(kvs[i+1])}
-		if kvs[i+1] == "null" {
+	for kv := range slices.Chunk(kvs, 2) {
+		rec := &kgo.Record{Topic: topic, Key: []byte(kv[0]), Value: []byte(kv[1])}
+		if kv[1] == "null" {
 			rec.Value = nil
 		}
 		if err := cl.ProduceSync(f.ctx, rec).FirstErr(); err != nil {
@@ -142,13 +143,13 @@ func (f *fixture) get(n *bubble.Node, key string, p *iqv1.ReadPolicy) (string, *
 // expect reads keys; pairs of key and value, "absent" for none.
 func (f *fixture) expect(n *bubble.Node, p *iqv1.ReadPolicy, kvs ...string) {
 	f.t.Helper()
-	for i := 0; i < len(kvs); i += 2 {
-		got, _, err := f.get(n, kvs[i], p)
+	for kv := range slices.Chunk(kvs, 2) {
+		got, _, err := f.get(n, kv[0], p)
 		if err != nil {
-			f.t.Fatalf("%s at %s: %v", kvs[i], n.ID, err)
+			f.t.Fatalf("%s at %s: %v", kv[0], n.ID, err)
 		}
-		if got != kvs[i+1] {
-			f.t.Fatalf("%s at %s is %q, want %q", kvs[i], n.ID, got, kvs[i+1])
+		if got != kv[1] {
+			f.t.Fatalf("%s at %s is %q, want %q", kv[0], n.ID, got, kv[1])
 		}
 	}
 }

@@ -234,7 +234,7 @@ func TestS44AbortsAndRebalancesSkipNothing(t *testing.T) {
 		go func() { // a third node comes and goes: a rebalance every 2 s
 			defer close(done)
 			for churn.Err() == nil {
-				n := c.StartNode("churn")
+				n := c.StartNode("churn") //nolint:contextcheck // it ends by Stop
 				time.Sleep(2 * time.Second)
 				n.Stop()
 				time.Sleep(2 * time.Second)

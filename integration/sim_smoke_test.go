@@ -87,7 +87,7 @@ func getCount(ctx context.Context, q iqv1.QueryServiceClient, key string, p *iqv
 	if len(resp.GetValue()) != 8 {
 		return 0, errors.New("value is no int64: " + resp.String())
 	}
-	return int64(binary.BigEndian.Uint64(resp.GetValue())), nil //nolint:gosec // G115: Java's big-endian long
+	return int64(binary.BigEndian.Uint64(resp.GetValue())), nil
 }
 
 func TestOneNodeCounts(t *testing.T) {

@@ -122,10 +122,7 @@ var nodeIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
 func (c Config) withDefaults() Config {
 	c.Listen = or(c.Listen, "127.0.0.1:0")
 	c.Capacity = or(c.Capacity, 1)
-	c.Standbys = or(c.Standbys, 1)
-	if c.Standbys < 0 {
-		c.Standbys = 0
-	}
+	c.Standbys = max(or(c.Standbys, 1), 0)
 	c.AcceptableLag = or(c.AcceptableLag, 10_000)
 	c.MaxWarmups = or(c.MaxWarmups, 2)
 	c.ReplicationFactor = or(c.ReplicationFactor, -1)

@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/metadata"
@@ -98,11 +96,4 @@ func hostMapProto(m metadata.HostMap) *iqv1.HostMap {
 		out.Hosts = append(out.Hosts, ph)
 	}
 	return out
-}
-
-func durationOf(d *durationpb.Duration) time.Duration {
-	if d == nil {
-		return 0
-	}
-	return d.AsDuration()
 }

@@ -135,7 +135,7 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 			t := time.AfterFunc(leavingReportMax, cancel)
 			defer t.Stop()
 			if st.Send(bye) == nil && st.CloseSend() == nil {
-				<-broken
+				<-broken //nolint:errcheck // the router has read it, or the bound has passed
 			}
 			return nil
 		}

@@ -129,7 +129,7 @@ func (c *catalog) refresh(ctx context.Context) error {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, t := range c.topics {
 		rt := kmsg.NewMetadataRequestTopic()
-		rt.Topic = kmsg.StringPtr(t)
+		rt.Topic = new(t)
 		req.Topics = append(req.Topics, rt)
 	}
 	resp, err := req.RequestWith(ctx, c.cl)
@@ -176,7 +176,7 @@ func (c *catalog) topic(name string) (topicState, bool) {
 // partitions is the topic's partition count.
 func (c *catalog) partitions(name string) (int32, bool) {
 	s, ok := c.topic(name)
-	return int32(len(s.leaders)), ok //nolint:gosec // G115: Kafka counts partitions in an int32
+	return int32(len(s.leaders)), ok
 }
 
 // leader is the broker that leads the partition, -1 while unknown.

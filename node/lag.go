@@ -1,6 +1,7 @@
 package node
 
 import (
+	"slices"
 	"time"
 
 	"github.com/iqgate/iqgate/metadata"
@@ -64,9 +65,9 @@ func MeasureLag(samples []sample, position int64, now time.Time) metadata.LagInf
 	lag.End = newest.End
 	lag.Offsets = max(0, newest.End-position)
 	lag.SampleAge = max(0, now.Sub(newest.At))
-	for i := len(samples) - 1; i >= 0; i-- {
-		if samples[i].End <= position {
-			lag.Time = max(0, now.Sub(samples[i].At))
+	for _, s := range slices.Backward(samples) {
+		if s.End <= position {
+			lag.Time = max(0, now.Sub(s.At))
 			break
 		}
 	}
@@ -76,9 +77,9 @@ func MeasureLag(samples []sample, position int64, now time.Time) metadata.LagInf
 // inputAt is the input position of a standby at position: that of the newest sample whose end it has reached, nil when
 // there is none.
 func inputAt(samples []sample, position int64) metadata.Position {
-	for i := len(samples) - 1; i >= 0; i-- {
-		if samples[i].End <= position && samples[i].Input != nil {
-			return samples[i].Input
+	for _, s := range slices.Backward(samples) {
+		if s.End <= position && s.Input != nil {
+			return s.Input
 		}
 	}
 	return nil

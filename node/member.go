@@ -100,9 +100,10 @@ func (m *member) run(ctx context.Context) error {
 	failures := 0
 	for ctx.Err() == nil {
 		err := m.join(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the node ends
+		}
 		switch {
-		case ctx.Err() != nil:
-			return nil
 		case errors.Is(err, kerr.FencedInstanceID):
 			return m.replaced(ctx)
 		case errors.Is(err, kerr.RebalanceInProgress):
@@ -243,8 +244,8 @@ func (m *member) requestJoin(ctx context.Context, id string, generation int32) (
 
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Group = m.group
-	req.SessionTimeoutMillis = int32(m.cfg.SessionTimeout / time.Millisecond)     //nolint:gosec // G115: validated
-	req.RebalanceTimeoutMillis = int32(m.cfg.RebalanceTimeout / time.Millisecond) //nolint:gosec // G115: validated
+	req.SessionTimeoutMillis = int32(m.cfg.SessionTimeout / time.Millisecond)
+	req.RebalanceTimeoutMillis = int32(m.cfg.RebalanceTimeout / time.Millisecond)
 	req.MemberID = id
 	req.InstanceID = &m.cfg.NodeID
 	req.ProtocolType = groupProtocolType
@@ -309,8 +310,8 @@ func (m *member) requestSync(ctx context.Context, join *kmsg.JoinGroupResponse, 
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.Group, req.Generation, req.MemberID = m.group, join.Generation, join.MemberID
 	req.InstanceID = &m.cfg.NodeID
-	req.ProtocolType = kmsg.StringPtr(groupProtocolType)
-	req.Protocol = kmsg.StringPtr(groupProtocol)
+	req.ProtocolType = new(groupProtocolType)
+	req.Protocol = new(groupProtocol)
 	req.GroupAssignment = plan
 	resp, err := req.RequestWith(ctx, m.cl)
 	if err != nil {
@@ -417,7 +418,7 @@ func leaveGroup(ctx context.Context, cl *kgo.Client, group, id, instance string)
 func fence(ctx context.Context, cl *kgo.Client, transactionalID string, timeout time.Duration) error {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID = &transactionalID
-	req.TransactionTimeoutMillis = int32(timeout / time.Millisecond) //nolint:gosec // G115: validated
+	req.TransactionTimeoutMillis = int32(timeout / time.Millisecond)
 	req.ProducerID, req.ProducerEpoch = -1, -1
 	for tries := 1; ; tries++ {
 		resp, err := req.RequestWith(ctx, cl)

@@ -142,7 +142,7 @@ func (n *Node) Run(ctx context.Context) error {
 	go func() { served <- srv.Serve(n.listener) }()
 	defer func() {
 		stopServer(srv, n.cfg.ShutdownTimeout)
-		<-served
+		<-served //nolint:errcheck // nothing to say any more
 	}()
 
 	g, gctx := errgroup.WithContext(ctx)

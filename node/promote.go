@@ -30,7 +30,6 @@ type promotion struct {
 	generation metadata.Generation
 
 	committed map[metadata.TopicPartition]int64
-	err       error
 }
 
 // pauses and limits of a promotion.

@@ -156,7 +156,7 @@ func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req
 	case errors.Is(err, store.ErrClosed):
 		return nil, n.notOpen(p, r)
 	case errors.Is(err, store.ErrCorrupt):
-		return nil, &iqerr.CorruptError{Node: n.cfg.NodeID, Store: id.Store, Partition: id.Partition, Problem: err.Error()}
+		return nil, &iqerr.CorruptError{Node: n.cfg.NodeID, Store: id.Store, Partition: id.Partition, Problem: "its data are damaged; they are rebuilt from the changelog"}
 	case err != nil:
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func openStateDir(dir string) (*stateDir, error) {
 	if err := os.MkdirAll(dir, stateDirectory); err != nil {
 		return nil, fmt.Errorf("node: StateDir %q: %w", dir, err)
 	}
-	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // G304: the operator's own directory
 	if err != nil {
 		return nil, fmt.Errorf("node: StateDir %q: %w", dir, err)
 	}

@@ -147,7 +147,7 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 	}
 	to, err := partitioner.Route(sink.Partitioner, sink.Topic, r.Key, r.Value, n)
 	if errors.Is(err, partitioner.ErrNoKey) {
-		to, err = []int32{int32(o.next.Add(1) % uint32(n))}, nil //nolint:gosec // G115: less than n
+		to, err = []int32{int32(o.next.Add(1) % uint32(n))}, nil
 	}
 	if err != nil {
 		return fmt.Errorf("sink %q: %w", sink.Name, err)

@@ -194,8 +194,7 @@ func (r *replica) land() {
 // committed applies what Kafka has committed.
 func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 	for _, t := range dirty {
-		input := make(metadata.Position, len(t.position))
-		maps.Copy(input, t.position)
+		input := maps.Clone(t.position)
 		at := store.Checkpoint{Input: make(map[store.TopicPartition]int64, len(input))}
 		for tp, offset := range input {
 			at.Input[store.TopicPartition(tp)] = offset

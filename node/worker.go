@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -89,13 +90,13 @@ func (w *worker) run(ctx context.Context) error {
 			w.log.Warn("cannot begin transactions", slog.Any("error", err))
 			w.failed(err)
 		}
-		w.retryFailed()
+		w.retryFailed() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		w.startPromoted()
 		w.answerPeeks()
 		n, err := w.processSome()
 		w.consumed.Add(int64(n))
 		if err == nil && w.commitDue() {
-			err = w.commit()
+			err = w.commit() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		}
 		if err != nil {
 			w.reset(err)
@@ -105,7 +106,7 @@ func (w *worker) run(ctx context.Context) error {
 			w.idle(ctx)
 		}
 	}
-	w.shutDown()
+	w.shutDown() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 	return nil
 }
 
@@ -180,7 +181,7 @@ func (w *worker) takeMail(ctx context.Context) {
 		}
 	}
 	if a != nil {
-		w.reassign(a)
+		w.reassign(a) //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 	}
 }
 
@@ -325,10 +326,7 @@ func (w *worker) start(p *promotion) {
 	}
 	t.stage = stageRunning
 	for _, s := range t.stores {
-		input := make(metadata.Position, len(t.position))
-		for tp, offset := range t.position {
-			input[tp] = offset
-		}
+		input := maps.Clone(t.position)
 		s.replica.input.Store(&input)
 		s.replica.stand(func(st standing) standing {
 			st.role, st.state, st.generation = metadata.RoleActive, metadata.StateRunning, w.generation
@@ -409,7 +407,7 @@ func (w *worker) ensureProducer(ctx context.Context) error {
 	w.producer = p
 	for _, t := range w.sorted() {
 		if t.stage == stagePromoting && t.cancel == nil {
-			w.beginPromotion(t, nil)
+			w.beginPromotion(t, nil) //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		}
 	}
 	return nil
