@@ -73,6 +73,7 @@ Exit codes:
 	root.AddCommand(newStatusCommand(a))
 	root.AddCommand(newLagCommand(a))
 	root.AddCommand(newMetadataCommand(a))
+	root.AddCommand(newDemoCommand())
 	return root
 }
 

@@ -1,0 +1,161 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	topShown         = 5
+	differencesShown = 10
+)
+
+// report is the result of a run as one object. Times are -1 where what they time has not happened, and 0 where nothing
+// was to be killed.
+type report struct {
+	RecordsIn       int          `json:"records_in"`
+	SumOfCounts     int          `json:"sum_of_counts"`
+	ExactlyOnce     bool         `json:"exactly_once"`
+	TopDestinations [][2]any     `json:"top_destinations"`
+	Reads           []readReport `json:"reads"`
+	Killed          string       `json:"killed"`
+	KillAtMS        int64        `json:"kill_at_ms"`
+	FirstStandbyMS  int64        `json:"first_standby_read_after_kill_ms"`
+	StrongBackMS    int64        `json:"strong_back_after_kill_ms"`
+	RestartAtMS     int64        `json:"restart_at_ms"`
+	CaughtUpMS      int64        `json:"caught_up_after_restart_ms"`
+	KeysCompared    int          `json:"keys_compared"`
+	Differences     []string     `json:"differences"`
+	Nodes           int          `json:"nodes"`
+	Standbys        int          `json:"standbys"`
+	Kafka           string       `json:"kafka"`
+	DurationMS      int64        `json:"duration_ms"`
+}
+
+type readReport struct {
+	Policy         string         `json:"policy"`
+	Served         int            `json:"served"`
+	Failed         int            `json:"failed"`
+	ByRole         byRole         `json:"by_role"`
+	LongestGapMS   int64          `json:"longest_gap_ms"`
+	MaxStalenessMS int64          `json:"max_staleness_seen_ms"`
+	BoundBroken    int            `json:"bound_broken"`
+	FailedReasons  map[string]int `json:"failed_reasons,omitempty"`
+}
+
+type byRole struct {
+	Active  int `json:"active"`
+	Standby int `json:"standby"`
+	Warmup  int `json:"warmup,omitempty"`
+}
+
+// result makes the report. end is when the reads ended.
+func (r *run) result(v verdict, end time.Duration) report {
+	out := report{
+		RecordsIn: int(r.fed.Load()), SumOfCounts: sum(v.got[byDest]), ExactlyOnce: len(v.differences) == 0,
+		Nodes: r.o.Nodes, Standbys: r.o.Standbys, Kafka: r.o.Kafka, DurationMS: end.Milliseconds(),
+		TopDestinations: [][2]any{}, Differences: []string{},
+	}
+	for _, t := range top(v.got[byDest], topShown) {
+		out.TopDestinations = append(out.TopDestinations, [2]any{t.key, t.n})
+	}
+	for _, c := range r.flights.stores {
+		out.KeysCompared += len(c)
+	}
+	for _, d := range v.differences[:min(len(v.differences), differencesShown)] {
+		out.Differences = append(out.Differences, d.String())
+	}
+	for _, d := range r.readers {
+		t := d.at(end)
+		out.Reads = append(out.Reads, readReport{
+			Policy: d.policy.name, Served: t.served, Failed: t.failed, ByRole: byRole{t.active, t.standby, t.warmup},
+			LongestGapMS: t.longestGap.Milliseconds(), MaxStalenessMS: t.stalest.Milliseconds(), BoundBroken: t.broken, FailedReasons: t.reasons,
+		})
+	}
+	if killed, ok := r.kill.killed.get(); ok {
+		out.Killed, out.KillAtMS = r.kill.node, killed.Milliseconds()
+		out.FirstStandbyMS = r.kill.standby.since(killed)
+		out.StrongBackMS = r.kill.strong.since(killed)
+		again, _ := r.kill.again.get()
+		out.RestartAtMS = r.kill.again.since(0)
+		out.CaughtUpMS = r.kill.caught.since(again)
+	}
+	return out
+}
+
+// since is the time from a moment to the stamp in milliseconds, -1 if the stamp is not set.
+func (s *stamp) since(begin time.Duration) int64 {
+	at, ok := s.get()
+	if !ok {
+		return -1
+	}
+	return (at - begin).Milliseconds()
+}
+
+// json is the report as one line.
+func (p report) json() (string, error) {
+	text, err := json.Marshal(p)
+	return string(text) + "\n", err
+}
+
+// text is the report for a person.
+func (p report) text(s *screen) string {
+	var b strings.Builder
+	verdict := "Exactly once: yes."
+	if !p.ExactlyOnce {
+		verdict = "Exactly once: NO."
+	}
+	fmt.Fprintf(&b, "\n%s %s flights in, %s counted.\n", s.bold(verdict), thousands(int64(p.RecordsIn)), thousands(int64(p.SumOfCounts)))
+	if p.ExactlyOnce {
+		fmt.Fprintf(&b, "All %s keys of %d stores, read with strong through the router, equal a plain pass over the file.\n", thousands(int64(p.KeysCompared)), len(storeNames))
+	}
+	for _, d := range p.Differences {
+		fmt.Fprintf(&b, "  %s\n", d)
+	}
+	b.WriteString("Most flights went to")
+	for _, t := range p.TopDestinations {
+		fmt.Fprintf(&b, "  %v %s", t[0], thousands(int64(t[1].(int)))) //nolint:errcheck // made by result
+	}
+	fmt.Fprintf(&b, "\n\n%s\n", s.bold(fmt.Sprintf("%-22s %8s %7s %10s %11s %12s %14s", "Reads", "served", "failed", "by active", "by standby", "longest gap", "max staleness")))
+	for _, d := range p.Reads {
+		fmt.Fprintf(&b, "%-22s %8s %7s %10s %11s %12s %14s%s\n", d.Policy, thousands(int64(d.Served)), thousands(int64(d.Failed)),
+			thousands(int64(d.ByRole.Active)), thousands(int64(d.ByRole.Standby+d.ByRole.Warmup)), milliseconds(d.LongestGapMS), milliseconds(d.MaxStalenessMS), reasons(d))
+	}
+	if p.Killed == "" {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "\n%s\n", s.bold(fmt.Sprintf("%s was killed at %s", p.Killed, milliseconds(p.KillAtMS))))
+	line := func(what string, ms int64) { fmt.Fprintf(&b, "  %-44s %s\n", what, milliseconds(ms)) }
+	line("first read of its keys from a standby after", p.FirstStandbyMS)
+	line("strong reads of all its keys back after", p.StrongBackMS)
+	if p.RestartAtMS >= 0 {
+		line("started again at "+milliseconds(p.RestartAtMS)+", all its replicas running after", p.CaughtUpMS)
+	}
+	return b.String()
+}
+
+func milliseconds(ms int64) string {
+	if ms < 0 {
+		return "never"
+	}
+	return short(time.Duration(ms) * time.Millisecond)
+}
+
+// reasons says why reads failed, the most frequent reason first by name.
+func reasons(d readReport) string {
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(d.FailedReasons)) {
+		parts = append(parts, fmt.Sprintf("%s %d", reason, d.FailedReasons[reason]))
+	}
+	if d.BoundBroken > 0 {
+		parts = append(parts, fmt.Sprintf("BOUND BROKEN %d", d.BoundBroken))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "  " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,136 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// How often the status is shown.
+const (
+	redrawEvery = 200 * time.Millisecond // in place, on a terminal
+	lineEvery   = time.Second            // else one line
+)
+
+// Escape sequences of terminals.
+const (
+	escUp      = "\x1b[%dA"
+	escClear   = "\x1b[J"   // from the cursor to the end of the screen
+	escNoWrap  = "\x1b[?7l" // lines that are too long end at the edge, so that a block has as many rows as lines
+	escWrap    = "\x1b[?7h"
+	escBold    = "\x1b[1m"
+	escRegular = "\x1b[0m"
+)
+
+// A screen shows events, one a line with its time, and below them the status: in place on a terminal, else as one line now
+// and then. It is safe for concurrent use.
+type screen struct {
+	w        io.Writer
+	terminal bool
+	now      func() time.Duration
+
+	mu struct {
+		sync.Mutex
+		drawn int // rows of the status below the events
+	}
+}
+
+// newScreen looks whether w is a terminal.
+func newScreen(w io.Writer, now func() time.Duration) *screen {
+	s := &screen{w: w, now: now}
+	if f, ok := w.(*os.File); ok && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != "" {
+		info, err := f.Stat()
+		s.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return s
+}
+
+// event shows a line with the time.
+func (s *screen) event(text string) {
+	stamp := fmt.Sprintf("%5.1fs  ", s.now().Seconds())
+	text = stamp + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(stamp)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(s.erase() + text + "\n")
+}
+
+// status shows the block on a terminal, and the line elsewhere.
+func (s *screen) status(block []string, line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.terminal {
+		s.write(fmt.Sprintf("%5.1fs  %s\n", s.now().Seconds(), line))
+		return
+	}
+	text := s.erase() + escNoWrap + strings.Join(block, "\n") + "\n" + escWrap
+	s.mu.drawn = len(block)
+	s.write(text)
+}
+
+// print shows text below all that has been shown; the status is gone.
+func (s *screen) print(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write(s.erase() + text)
+}
+
+// clear takes the status away.
+func (s *screen) clear() { s.print("") }
+
+// erase goes back to where the status began.
+func (s *screen) erase() string {
+	if s.mu.drawn == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(escUp, s.mu.drawn) + "\r" + escClear
+	s.mu.drawn = 0
+	return text
+}
+
+func (s *screen) write(text string) {
+	_, _ = io.WriteString(s.w, text) // whoever reads has gone, and the run goes on
+}
+
+// bold makes text stand out on a terminal.
+func (s *screen) bold(text string) string {
+	if !s.terminal {
+		return text
+	}
+	return escBold + text + escRegular
+}
+
+// every is the time between two statuses.
+func (s *screen) every() time.Duration {
+	if s.terminal {
+		return redrawEvery
+	}
+	return lineEvery
+}
+
+// thousands writes a number with commas: 27,004.
+func thousands(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, text = "-", text[1:]
+	}
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return sign + text
+}
+
+// short writes a duration with as many digits as a person reads.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	}
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+}

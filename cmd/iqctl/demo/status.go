@@ -1,0 +1,82 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// show shows the status until ctx ends.
+func (r *run) show(ctx context.Context) error {
+	tick := time.NewTicker(r.screen.every())
+	defer tick.Stop()
+	defer r.screen.clear()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			block, line := r.status()
+			r.screen.status(block, line)
+		}
+	}
+}
+
+// status is the moment as a block and as one line.
+func (r *run) status() (block []string, line string) {
+	total := int64(len(r.flights.lines))
+	fed := r.fed.Load()
+	processed := min(r.processed.Load(), fed) // the two are not read at one moment
+	block = append(block, "",
+		r.screen.bold(fmt.Sprintf("%s  %5.1fs of %s", bar(processed, total), r.now().Seconds(), r.o.Duration)),
+		fmt.Sprintf("flights   fed %s of %s, processed %s", thousands(fed), thousands(total), thousands(processed)))
+	var parts []string
+	if c := r.view.Load(); c != nil {
+		for _, v := range c.nodes {
+			block = append(block, fmt.Sprintf("%-9s %s", v.name, v))
+			parts = append(parts, v.name+" "+brief(v))
+		}
+	}
+	block = append(block, "", fmt.Sprintf("%-22s %8s %7s %9s %10s %12s", "reads", "served", "failed", "by active", "by standby", "longest gap"))
+	served, failed := 0, 0
+	now := r.now()
+	for _, d := range r.readers {
+		t := d.at(now)
+		served, failed = served+t.served, failed+t.failed
+		block = append(block, fmt.Sprintf("%-22s %8s %7s %9s %10s %12s", d.policy.name,
+			thousands(int64(t.served)), thousands(int64(t.failed)), thousands(int64(t.active)), thousands(int64(t.standby+t.warmup)), short(t.longestGap)))
+	}
+	line = fmt.Sprintf("fed %s, processed %s | %s | reads %s, failed %s",
+		thousands(fed), thousands(processed), strings.Join(parts, ", "), thousands(int64(served)), thousands(int64(failed)))
+	return block, line
+}
+
+// brief is a node in one word: actives+standbys, and what else there is.
+func brief(v nodeView) string {
+	if !v.alive {
+		return "gone"
+	}
+	text := fmt.Sprintf("%da+%ds", v.active, v.standby)
+	if v.restoring > 0 {
+		text += fmt.Sprintf("+%dr", v.restoring)
+	}
+	if v.suspect {
+		text += "?"
+	}
+	if v.standby > 0 {
+		text += " " + short(v.lagTime)
+	}
+	return text
+}
+
+const barWidth = 40
+
+// bar draws how much of total is done.
+func bar(done, total int64) string {
+	n := 0
+	if total > 0 {
+		n = int(min(done, total) * barWidth / total)
+	}
+	return "[" + strings.Repeat("=", n) + strings.Repeat(" ", barWidth-n) + "]"
+}
