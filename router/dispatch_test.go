@@ -33,7 +33,8 @@ func TestS18FailureOfOneReplicaLeadsToTheNext(t *testing.T) {
 		"deadline":           nil,
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, Config{}, func(t *testing.T, w *world) {
+			inBubble(t, Config{}, func(w *world) {
+				t := w.t
 				a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 				defer a.kill()
 				defer b.kill()
@@ -67,7 +68,8 @@ func TestS18FailureOfOneReplicaLeadsToTheNext(t *testing.T) {
 }
 
 func TestS18AbsentKeyIsAnAnswerAndNotRetried(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()
@@ -81,7 +83,8 @@ func TestS18AbsentKeyIsAnAnswerAndNotRetried(t *testing.T) {
 
 // TestWrongRequestIsNotRetried: no other replica can answer it either.
 func TestWrongRequestIsNotRetried(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()
@@ -94,7 +97,8 @@ func TestWrongRequestIsNotRetried(t *testing.T) {
 
 // TestAllFailuresAreAttached: the caller gets the first failure's code and reads what each replica said.
 func TestAllFailuresAreAttached(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()
@@ -115,7 +119,8 @@ func TestAllFailuresAreAttached(t *testing.T) {
 
 // TestS18StaleAtTheNodeKeepsItsNumbers: the node is the authority, and its refusal crosses the router whole.
 func TestS18StaleAtTheNodeKeepsItsNumbers(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		b := w.join("b", standby(99, 100))
 		defer b.kill()
 		bound := int64(5)
@@ -130,7 +135,8 @@ func TestS18StaleAtTheNodeKeepsItsNumbers(t *testing.T) {
 
 // TestRetriesStayWithinTheBudget has every first try fail: once the burst is spent, a tenth of the reads are retried.
 func TestRetriesStayWithinTheBudget(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()
@@ -149,7 +155,8 @@ func TestRetriesStayWithinTheBudget(t *testing.T) {
 // breaks. Reads that tolerate staleness wait for it no longer than until it is suspect, then not at all; it is
 // back with its first report.
 func TestS30HangingNodeIsGivenUpOnceSuspect(t *testing.T) {
-	inBubble(t, Config{TryTimeout: time.Hour}, func(t *testing.T, w *world) {
+	inBubble(t, Config{TryTimeout: time.Hour}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()
@@ -191,7 +198,8 @@ func TestS30HangingNodeIsGivenUpOnceSuspect(t *testing.T) {
 
 // TestS30NoPingIsTooMuch leaves everything idle but for heartbeats: neither side ends a connection for its pings.
 func TestS30NoPingIsTooMuch(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a := w.join("a", active(100))
 		defer a.kill()
 		advance(20 * time.Minute)
@@ -203,7 +211,8 @@ func TestS30NoPingIsTooMuch(t *testing.T) {
 
 // TestKilledNodeIsReplacedWithinTheRequest kills the node while it is asked, and again before: no read fails.
 func TestKilledNodeIsReplacedWithinTheRequest(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer b.kill()
 		a.hangs()
@@ -241,7 +250,8 @@ func TestKilledNodeIsReplacedWithinTheRequest(t *testing.T) {
 
 // TestRestartedNodeIsAskedAtOnce: its old connection waits before the next attempt, and the new life must not.
 func TestRestartedNodeIsAskedAtOnce(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		a := w.join("a", active(100))
 		a.kill()
 		advance(900 * time.Millisecond)
@@ -257,7 +267,8 @@ func TestRestartedNodeIsAskedAtOnce(t *testing.T) {
 
 // TestWaitHoldsTheReadUntilAReplicaQualifies, or until its time is over, when the refusal is what it was.
 func TestWaitHoldsTheReadUntilAReplicaQualifies(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		b := w.join("b", standby(90, 100))
 		defer b.kill()
 		m := maxOffsetLag(5)
@@ -279,7 +290,8 @@ func TestWaitHoldsTheReadUntilAReplicaQualifies(t *testing.T) {
 
 // TestWaitBeforeTheFirstReport holds a read that comes before any node.
 func TestWaitBeforeTheFirstReport(t *testing.T) {
-	inBubble(t, Config{}, func(t *testing.T, w *world) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
 		var a *fakeNode
 		started := make(chan struct{})
 		go func() {
@@ -299,7 +311,8 @@ func TestWaitBeforeTheFirstReport(t *testing.T) {
 }
 
 func TestWaitersAreBounded(t *testing.T) {
-	inBubble(t, Config{MaxWaiters: 2}, func(t *testing.T, w *world) {
+	inBubble(t, Config{MaxWaiters: 2}, func(w *world) {
+		t := w.t
 		m := get(modeStrong)
 		m.Policy.Wait = durationpb.New(time.Second)
 		errs := make(chan error, 3)
@@ -325,7 +338,8 @@ func TestWaitersAreBounded(t *testing.T) {
 
 // TestHedgeAsksASecondReplicaWhenTheFirstIsSlow, and only for reads that tolerate staleness, and within its budget.
 func TestHedgeAsksASecondReplicaWhenTheFirstIsSlow(t *testing.T) {
-	inBubble(t, Config{Hedge: true}, func(t *testing.T, w *world) {
+	inBubble(t, Config{Hedge: true}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()
@@ -357,7 +371,8 @@ func TestHedgeAsksASecondReplicaWhenTheFirstIsSlow(t *testing.T) {
 
 // TestHedgedReadFailsOverAtOnce: a failure of the first does not wait for the hedge's time.
 func TestHedgedReadFailsOverAtOnce(t *testing.T) {
-	inBubble(t, Config{Hedge: true}, func(t *testing.T, w *world) {
+	inBubble(t, Config{Hedge: true}, func(w *world) {
+		t := w.t
 		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
 		defer a.kill()
 		defer b.kill()

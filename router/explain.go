@@ -86,7 +86,7 @@ func candidatesToProto(d *Decision) []*iqv1.Candidate {
 		c := &d.Candidates[i]
 		list = append(list, &iqv1.Candidate{
 			Replica: statusToProto(&c.ReplicaStatus), Eligible: c.Verdict == VerdictEligible, Why: d.why(c),
-			Reason: c.Verdict.reason(), Rank: int32(c.Rank), //nolint:gosec // as many as replicas
+			Reason: c.Verdict.reason(), Rank: int32(c.Rank),
 		})
 	}
 	return list

@@ -3,7 +3,6 @@ package router
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -39,14 +38,14 @@ type world struct {
 }
 
 // inBubble runs a test in a bubble, with a router of the configuration given. It fails when anything is left running.
-func inBubble(t *testing.T, c Config, test func(t *testing.T, w *world)) {
+func inBubble(t *testing.T, c Config, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Helper()
 		w := &world{t: t, listeners: map[string]*bufconn.Listener{}, dials: map[string]int{}, ended: make(chan error, 1)}
 		c.Listener, c.Dial = w.listen("router:7000"), w.dial
 		if c.Logger == nil {
-			c.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+			c.Logger = slog.New(slog.DiscardHandler)
 		}
 		r, err := New(c)
 		if err != nil {
@@ -58,7 +57,7 @@ func inBubble(t *testing.T, c Config, test func(t *testing.T, w *world)) {
 		go func() { w.ended <- r.Run(ctx) }()
 		w.conn = w.connect("router:7000")
 		w.client, w.meta = iqv1.NewQueryServiceClient(w.conn), iqv1.NewMetadataServiceClient(w.conn)
-		test(t, w)
+		test(w)
 		cancel()
 		if err := <-w.ended; err != nil {
 			t.Errorf("Run: %v", err)
@@ -130,10 +129,7 @@ type fakeNode struct {
 	refused error // why the router ended the stream
 }
 
-const (
-	heartbeatEvery = 100 * time.Millisecond
-	hangs          = "hangs" // a value of answer that never comes
-)
+const heartbeatEvery = 100 * time.Millisecond
 
 // join starts a node with its replicas and waits until the router has its first report.
 func (w *world) join(id string, replicas ...*iqv1.ReplicaStatus) *fakeNode {
@@ -292,6 +288,7 @@ func (n *fakeNode) kill() {
 	_ = n.conn.Close()
 	n.server.Stop()
 	n.done.Wait()
+	synctest.Wait() // the router has noticed
 }
 
 // advance lets bubble time pass.
@@ -327,7 +324,7 @@ func maxOffsetLag(n int64) *iqv1.GetRequest {
 }
 
 // ask reads with a deadline of two seconds and says how long it took.
-func (w *world) ask(m *iqv1.GetRequest) (*iqv1.GetResponse, error, time.Duration) { //nolint:revive,staticcheck // the time belongs to both outcomes
+func (w *world) ask(m *iqv1.GetRequest) (*iqv1.GetResponse, error, time.Duration) { //nolint:staticcheck // the time belongs to both outcomes
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Second)
 	defer cancel()
 	start := time.Now()

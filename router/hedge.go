@@ -57,7 +57,7 @@ func (d *dispatch) mayHedge() bool {
 
 // hedge asks the first replica, and the second as well when the first is slow and the hedge budget allows. The first
 // answer wins and the other try is ended. It returns how many were asked; the error is the last of theirs.
-func (d *dispatch) hedge(ctx context.Context, first, second target) (*iqv1.GetResponse, error, int) { //nolint:revive,staticcheck // the count belongs to both outcomes
+func (d *dispatch) hedge(ctx context.Context, first, second target) (*iqv1.GetResponse, error, int) { //nolint:staticcheck // the count belongs to both outcomes
 	type result struct {
 		target
 		resp *iqv1.GetResponse

@@ -47,13 +47,13 @@ func (r *Router) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case l := <-r.losses:
-			r.change(func(v *metadata.View) *metadata.View { return v.Suspect(l.node, l.incarnation, l.refused) })
+			r.change(func(v *metadata.View) *metadata.View { return v.Suspect(l.node, l.incarnation, l.refused) }) //nolint:contextcheck // a connection outlives who opens it
 		case <-tick.C:
 			now := time.Now()
 			if pause.forgives(now) {
 				continue
 			}
-			r.change(func(v *metadata.View) *metadata.View { return v.Expire(now) })
+			r.change(func(v *metadata.View) *metadata.View { return v.Expire(now) }) //nolint:contextcheck // a connection outlives who opens it
 		}
 	}
 }

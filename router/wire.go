@@ -18,9 +18,9 @@ import (
 // Domain and wire have the same numbers for roles and states; the tests hold them to that.
 
 func roleToProto(r metadata.Role) iqv1.Role             { return iqv1.Role(r) }
-func roleFromProto(r iqv1.Role) metadata.Role           { return metadata.Role(r) } //nolint:gosec // validated after
+func roleFromProto(r iqv1.Role) metadata.Role           { return metadata.Role(r) }
 func stateToProto(s metadata.State) iqv1.ReplicaState   { return iqv1.ReplicaState(s) }
-func stateFromProto(s iqv1.ReplicaState) metadata.State { return metadata.State(s) } //nolint:gosec // validated after
+func stateFromProto(s iqv1.ReplicaState) metadata.State { return metadata.State(s) }
 
 // reportFromProto reads a heartbeat. The error names each wrong field and its value.
 func reportFromProto(m *iqv1.HeartbeatRequest) (metadata.Report, error) {
