@@ -225,15 +225,15 @@ func (b *batch) begin() {
 
 // send commits the current transaction without waiting for it, except when too many are in flight.
 func (b *batch) send() error {
-	if err := b.hook(); err != nil {
+	if err := b.s.opt.hooks.beforeCommit(b.txns); err != nil {
 		return err
 	}
 	b.slots <- struct{}{}
 	b.pending.Add(1)
-	txn := b.txn
+	txn, n := b.txn, b.txns
 	b.txn = nil
 	err := txn.CommitAt(b.ts, func(err error) {
-		if err != nil {
+		if err = b.s.opt.hooks.acknowledged(n, err); err != nil {
 			b.failure.CompareAndSwap(nil, &err)
 		}
 		<-b.slots
@@ -254,10 +254,10 @@ func (b *batch) finish(at Checkpoint) error {
 	if err := b.failed(); err != nil {
 		return err
 	}
-	if err := b.hook(); err != nil {
+	if err := b.s.opt.hooks.beforeCommit(b.txns); err != nil {
 		return err
 	}
-	return b.txn.CommitAt(b.ts, nil)
+	return b.s.opt.hooks.acknowledged(b.txns, b.txn.CommitAt(b.ts, nil))
 }
 
 // cancel drops the current transaction and waits for those in flight.
@@ -271,13 +271,6 @@ func (b *batch) cancel() {
 func (b *batch) failed() error {
 	if err := b.failure.Load(); err != nil {
 		return *err
-	}
-	return nil
-}
-
-func (b *batch) hook() error {
-	if before := b.s.opt.hooks.beforeCommit; before != nil {
-		return before(b.txns)
 	}
 	return nil
 }

@@ -316,6 +316,107 @@ func TestFailedApplyLeavesPositionAndReadsUnchanged(t *testing.T) {
 	}
 }
 
+// TestPositionIsNotSentBeforeTheDataAreAcknowledged fails each Badger transaction of an Apply in turn, when it is
+// acknowledged, and looks at what a crash right then leaves. A position that was sent with the data would be there.
+func TestPositionIsNotSentBeforeTheDataAreAcknowledged(t *testing.T) {
+	t.Parallel()
+	log := changelog{keys: 3000, valueBytes: 700} // all of it fits one memtable, as above
+	const before, after = 500, 6500
+	txns := 0
+	for failing := 1; failing == 1 || failing < txns; failing++ {
+		dir := filepath.Join(t.TempDir(), "live")
+		armed := false
+		o := Options{}
+		o.hooks.beforeCommit = func(n int) error { txns = n; return nil }
+		o.hooks.acknowledged = func(n int, err error) error {
+			if armed && n == failing {
+				return errCrash
+			}
+			return err
+		}
+		s := mustOpen(t, dir, o)
+		if err := s.Apply(log.records(0, before), Checkpoint{Position: before}); err != nil {
+			t.Fatal(err)
+		}
+		armed = true
+		if err := s.Apply(log.records(before, after), Checkpoint{Position: after}); !errors.Is(err, errCrash) {
+			t.Fatalf("transaction %d fails: Apply: %v", failing, err)
+		}
+		killed := filepath.Join(t.TempDir(), "killed")
+		copyDir(t, dir, killed)
+		if p := mustOpen(t, killed, Options{}).Position(); p != before {
+			t.Errorf("transaction %d fails, and the position that is left is %d, want %d", failing, p, before)
+		}
+		armed = false
+		if err := s.Apply(log.records(before, after), Checkpoint{Position: after}); err != nil {
+			t.Fatal(err)
+		}
+		log.check(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if txns < 3 {
+		t.Errorf("an Apply of %d transactions tests nothing", txns)
+	}
+}
+
+// TestApplyThatFailedAtItsVeryEndIsAllThereOrNot: Badger wrote the position and then said that it failed. In the living
+// store that Apply did not happen; after a crash it may have, and then all of it.
+func TestApplyThatFailedAtItsVeryEndIsAllThereOrNot(t *testing.T) {
+	t.Parallel()
+	log := changelog{keys: 500, valueBytes: 100}
+	failEnd, failUndo := false, 0
+	txns := 0
+	o := Options{MemTableBytes: minMemTableBytes}
+	o.hooks.beforeCommit = func(n int) error {
+		if txns = n; failUndo > 0 && n >= failUndo {
+			return errCrash
+		}
+		return nil
+	}
+	o.hooks.acknowledged = func(n int, err error) error {
+		if failEnd && n == txns && err == nil {
+			return errCrash
+		}
+		return err
+	}
+	for round := range 3 {
+		dir := filepath.Join(t.TempDir(), "store")
+		s := mustOpen(t, dir, o)
+		if err := s.Apply(log.records(0, 600), Checkpoint{Position: 600}); err != nil {
+			t.Fatal(err)
+		}
+		failEnd = true
+		if err := s.Apply(log.records(600, 1500), Checkpoint{Position: 1500}); !errors.Is(err, errCrash) {
+			t.Fatalf("Apply: %v", err)
+		}
+		failEnd = false
+		if s.Position() != 600 {
+			t.Fatalf("position %d after a failed Apply, want 600", s.Position())
+		}
+		log.check(t, s)
+		if round > 0 { // the undo is cut short, further on each time
+			failUndo = round
+			if err := s.Apply(log.records(600, 601), Checkpoint{Position: 601}); !errors.Is(err, errCrash) {
+				t.Fatalf("Apply: %v", err)
+			}
+			failUndo = 0
+			log.check(t, s)
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			s = mustOpen(t, dir, o)
+		}
+		log.check(t, s)
+		p := s.Position()
+		if err := s.Apply(log.records(p, 2000), Checkpoint{Position: 2000}); err != nil {
+			t.Fatal(err)
+		}
+		log.check(t, s)
+	}
+}
+
 func TestFullDiskRefusesApplyAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	log := changelog{keys: 100, valueBytes: 100}

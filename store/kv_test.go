@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -114,6 +115,31 @@ func readOnce(s *KV, way int) error {
 		return fmt.Errorf("a scan of %d entries ended as if complete, want %d", n, want)
 	}
 	return nil
+}
+
+// TestStoreRunsInABubble: the simulation of the whole cluster does.
+func TestStoreRunsInABubble(t *testing.T) {
+	for name, o := range map[string]Options{"in-memory": {InMemory: true}, "on disk": {}} {
+		dir := filepath.Join(t.TempDir(), "store")
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o.Logger = testLogs
+				s, err := Open(dir, testID, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Apply(smallLog.records(0, 1000), Checkpoint{Position: 1000}); err != nil {
+					t.Fatal(err)
+				}
+				<-time.After(time.Hour) // of the bubble
+				synctest.Wait()
+				smallLog.check(t, s)
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
 }
 
 func TestSecondWriterIsRefused(t *testing.T) {

@@ -50,7 +50,8 @@ type Options struct {
 
 // hooks let the package's tests stand in the middle of an Apply.
 type hooks struct {
-	beforeCommit func(n int) error               // before the n-th Badger transaction of an Apply, from 1
+	beforeCommit func(n int) error               // before the n-th Badger transaction of an Apply is sent, from 1
+	acknowledged func(n int, err error) error    // with what Badger says of the n-th; what it returns stands
 	freeBytes    func(dir string) (int64, error) // instead of asking the file system
 	bootID       func() string                   // instead of asking the kernel
 }
@@ -79,6 +80,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
+	}
+	if o.hooks.beforeCommit == nil {
+		o.hooks.beforeCommit = func(int) error { return nil }
+	}
+	if o.hooks.acknowledged == nil {
+		o.hooks.acknowledged = func(_ int, err error) error { return err }
 	}
 	if o.hooks.freeBytes == nil {
 		o.hooks.freeBytes = freeBytes
