@@ -1,0 +1,83 @@
+// Command iqrouter is the front of an application: it learns from its nodes' heartbeats who holds what and how far behind,
+// and sends each read to the best copy within the staleness that the caller asks for. "iqrouter --help" lists the
+// settings; this file is the life of the process.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/iqgate/iqgate/router"
+)
+
+// Exit codes. Whoever starts routers depends on them: add, never change.
+const (
+	exitOK        = 0 // stopped in order, as asked
+	exitError     = 1 // cannot go on
+	exitBadConfig = 2 // the configuration is wrong; starting again does not help
+)
+
+func main() {
+	// A first signal means an orderly stop, a second one the end.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-ctx.Done()
+		stop()
+	}()
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
+}
+
+// run is the life of the process: args are the arguments without the program's name, env is the environment as
+// os.Environ gives it. It ends when ctx does and returns the exit code.
+func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
+	// 1. Settings: flags over environment over file. All faults at once.
+	s, err := load(args, env)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		printUsage(stdout)
+		return exitOK
+	case err != nil:
+		_, _ = fmt.Fprintf(stderr, "iqrouter: %v\nsee: iqrouter --help\n", err)
+		return exitBadConfig
+	}
+	log := s.logger(stderr)
+	for _, name := range s.strangers {
+		log.Warn("an environment variable is no setting", slog.String("variable", name))
+	}
+	cfg := s.router
+	cfg.Logger = log
+
+	// 2. The router. It starts nothing yet.
+	r, err := router.New(cfg)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "iqrouter: %v\nsee: iqrouter --help\n", err)
+		return exitBadConfig
+	}
+
+	// 3. Listen, say where, and serve until the signal: nodes report, callers read. Then let reads finish and end.
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return r.Run(ctx) })
+	g.Go(func() error {
+		address, err := r.Address(ctx)
+		if err != nil {
+			return nil //nolint:nilerr // it ended before it listened; Run says why
+		}
+		_, err = fmt.Fprintf(stdout, "iqrouter listening on %s\n", address)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		log.Error("cannot go on", slog.Any("error", err))
+		return exitError
+	}
+	log.Info("stopped")
+	return exitOK
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/iqgate/iqgate/router"
+)
+
+func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "router.yaml")
+	text := "listen: file:1\nname: file\nsuspect_after: 100ms\nnode-timeout: 3s\nhedge: true\nmax-waiters: 7\nlog-level: debug\ndefault-policy: max_staleness=5s\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"IQROUTER_CONFIG=" + file, "IQROUTER_NAME=env", "IQROUTER_SUSPECT_AFTER=200ms", "IQROUTER_COLOUR=blue", "PATH=/"}
+	s, err := load([]string{"--suspect-after", "300ms"}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := s.router
+	if c.SuspectAfter != 300*time.Millisecond || c.Name != "env" || c.Listen != "file:1" || c.NodeTimeout != 3*time.Second || !c.Hedge ||
+		c.MaxWaiters != 7 || s.logLevel.String() != "DEBUG" || c.DefaultPolicy.Mode != router.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
+		t.Errorf("got %+v, log level %s", c, s.logLevel)
+	}
+	if len(s.strangers) != 1 || s.strangers[0] != "IQROUTER_COLOUR" {
+		t.Errorf("strangers %v", s.strangers)
+	}
+}
+
+// TestBadSettingsNameThemselves ends with exit code 2 and says which setting is wrong, wherever it comes from.
+func TestBadSettingsNameThemselves(t *testing.T) {
+	dir := t.TempDir()
+	file := func(text string) []string {
+		path := filepath.Join(dir, "c.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"--config", path}
+	}
+	for _, c := range []struct {
+		args, env []string
+		text      string // of the file
+		want      string
+	}{
+		{args: []string{"--suspect-after", "soon"}, want: "suspect-after"},
+		{args: []string{"--suspect-after", "1ms"}, want: "SuspectAfter"},
+		{args: []string{"--listen", "nowhere"}, want: "nowhere"},
+		{args: []string{"--default-policy", "newest"}, want: "newest"},
+		{args: []string{"--log-level", "loud"}, want: "log-level"},
+		{args: []string{"--log-format", "xml"}, want: "log-format"},
+		{args: []string{"--frobnicate"}, want: "frobnicate"},
+		{args: []string{"stray"}, want: "stray"},
+		{args: []string{"--config", filepath.Join(dir, "none.yaml")}, want: "none.yaml"},
+		{env: []string{"IQROUTER_MAX_WAITERS=many"}, want: "IQROUTER_MAX_WAITERS"},
+		{env: []string{"IQROUTER_MAX_WAITERS=-4"}, want: "-4"},
+		{text: "listen: [a, b]\n", want: "c.yaml:1: listen"},
+		{text: "\nliste: a:1\n", want: "c.yaml:2: liste"},
+		{text: "suspect_after: soon\n", want: "suspect_after"},
+		{text: "a: b: c\n", want: "c.yaml"},
+		{text: "- a\n", want: "c.yaml"},
+		{text: "config: other.yaml\n", want: "config"},
+		{text: "x: " + strings.Repeat("y", maxConfigBytes), want: "bytes"},
+	} {
+		args := c.args
+		if c.text != "" {
+			args = append(args, file(c.text)...)
+		}
+		var stderr bytes.Buffer
+		if code := run(t.Context(), args, c.env, io.Discard, &stderr); code != exitBadConfig || !strings.Contains(stderr.String(), c.want) {
+			t.Errorf("%v %v: exit %d, %s; want %q", args, c.env, code, stderr.String(), c.want)
+		}
+	}
+}
+
+func TestHelpListsEverySetting(t *testing.T) {
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"--help"}, nil, &out, io.Discard); code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+	for _, name := range []string{"-listen", "-default-policy", "-suspect-after", "-log-level", "-log-format", "-config", "IQROUTER_"} {
+		if !strings.Contains(out.String(), name) {
+			t.Errorf("help lacks %s", name)
+		}
+	}
+}
+
+func TestTakenAddressIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	address, ended := start(t, ctx)
+	var stderr bytes.Buffer
+	if code := run(t.Context(), []string{"--listen", address}, nil, io.Discard, &stderr); code != exitError || !strings.Contains(stderr.String(), address) {
+		t.Errorf("exit %d, %s", code, stderr.String())
+	}
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// TestServesUntilTheSignal starts the program on a real socket, asks for its health, and ends it.
+func TestServesUntilTheSignal(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	address, ended := start(t, ctx)
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	resp, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	if err != nil || resp.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health without a node: %v, %v", resp, err)
+	}
+	cancel()
+	if code := <-ended; code != exitOK {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// start runs the program on a free port and reads the address from its first line.
+func start(t *testing.T, ctx context.Context) (string, chan int) { //nolint:revive // t first, as in every helper
+	t.Helper()
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() { ended <- run(ctx, []string{"--listen", "127.0.0.1:0"}, nil, in, io.Discard) }()
+	line := make([]byte, 100)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "iqrouter listening on ")
+	if !ok {
+		t.Fatalf("the first line is %q", line[:n])
+	}
+	return address, ended
+}

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/iqgate/iqgate/router"
+)
+
+// envPrefix begins the environment variables that are settings: --suspect-after is IQROUTER_SUSPECT_AFTER, and
+// suspect-after in the file.
+const envPrefix = "IQROUTER_"
+
+// maxConfigBytes bounds the configuration file.
+const maxConfigBytes = 1 << 20
+
+// settings are the program's settings after loading.
+type settings struct {
+	router    router.Config
+	config    string
+	logLevel  slog.Level
+	logFormat string
+	strangers []string // variables IQROUTER_* that are no setting
+}
+
+// flags defines every setting, with its default and help.
+func (s *settings) flags() *flag.FlagSet {
+	fs := flag.NewFlagSet("iqrouter", flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	fs.Usage = func() {}
+	c := &s.router
+	fs.StringVar(&s.config, "config", "", "`file` with settings by these names, as YAML; flags and environment win over it")
+	fs.StringVar(&c.Listen, "listen", "127.0.0.1:7000", "`address` to listen on, host:port; port 0 takes a free one")
+	fs.StringVar(&c.Name, "name", "", "the router's `name`, as nodes hear it (default: where it listens)")
+	fs.Func("default-policy", "`policy` of reads that name none: strong, active, any, max_staleness=5s, max_offset_lag=1000, prefer=least_loaded, joined by commas (default active)", func(text string) (err error) {
+		c.DefaultPolicy, err = router.ParsePolicy(text)
+		return err
+	})
+	fs.DurationVar(&c.SuspectAfter, "suspect-after", 0, "how long a node may be silent before reads go elsewhere (default 400ms)")
+	fs.DurationVar(&c.NodeTimeout, "node-timeout", 0, "how long a node may be silent before it counts as dead (default 2s)")
+	fs.DurationVar(&c.SampleMaxAge, "sample-max-age", 0, "how old a sample of a changelog's end may be to judge an offset lag by (default 5s)")
+	fs.DurationVar(&c.RequestTimeout, "request-timeout", 0, "deadline of reads that come without one (default 10s)")
+	fs.DurationVar(&c.TryTimeout, "try-timeout", 0, "the most that one replica gets while others are left to ask (default 1s)")
+	fs.DurationVar(&c.StopTimeout, "stop-timeout", 0, "how long reads may take to finish after SIGTERM (default 5s)")
+	fs.IntVar(&c.MaxInFlight, "max-in-flight", 0, "reads at a time; more are refused (default 20000)")
+	fs.IntVar(&c.MaxWaiters, "max-waiters", 0, "reads held at a time because they asked to wait (default 2000)")
+	fs.IntVar(&c.MaxMessageBytes, "max-message-bytes", 0, "bound of one message (default 64 MiB)")
+	fs.BoolVar(&c.Hedge, "hedge", false, "ask a second replica when the first is slow and the read tolerates staleness")
+	fs.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "`level`: debug, info, warn or error")
+	fs.Func("log-format", "`format`: text or json (default text)", func(text string) error {
+		if text != "text" && text != "json" {
+			return errors.New("must be text or json")
+		}
+		s.logFormat = text
+		return nil
+	})
+	return fs
+}
+
+// load reads the settings: flags over environment over file. The error joins every fault; it is flag.ErrHelp when help
+// was asked for.
+func load(args, env []string) (*settings, error) {
+	s := &settings{}
+	fs := s.flags()
+	if err := fs.Parse(args); err != nil {
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("argument %q is no setting", fs.Arg(0))
+	}
+	given := map[string]bool{}
+	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	errs := s.fromEnv(fs, env, given)
+	if s.config != "" {
+		errs = append(errs, s.fromFile(fs, given)...)
+	}
+	errs = append(errs, s.router.Validate())
+	return s, errors.Join(errs...)
+}
+
+// fromEnv takes what no flag has set.
+func (s *settings) fromEnv(fs *flag.FlagSet, env []string, given map[string]bool) (errs []error) {
+	for _, variable := range env {
+		key, value, _ := strings.Cut(variable, "=")
+		rest, ours := strings.CutPrefix(key, envPrefix)
+		if !ours {
+			continue
+		}
+		name := strings.ReplaceAll(strings.ToLower(rest), "_", "-")
+		switch {
+		case fs.Lookup(name) == nil:
+			s.strangers = append(s.strangers, key)
+		case !given[name]:
+			given[name] = true
+			if err := fs.Set(name, value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %q: %w", key, value, err))
+			}
+		}
+	}
+	return errs
+}
+
+// fromFile takes what neither flag nor environment has set. A name in the file may have - or _ between its words.
+func (s *settings) fromFile(fs *flag.FlagSet, given map[string]bool) (errs []error) {
+	values, err := readFile(s.config)
+	if err != nil {
+		return []error{err}
+	}
+	var names []string
+	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
+	for key, node := range values {
+		name := strings.ReplaceAll(key, "_", "-")
+		at := fmt.Sprintf("%s:%d: %s", s.config, node.Line, key)
+		switch {
+		case name == "config" || !slices.Contains(names, name):
+			errs = append(errs, fmt.Errorf("%s: is no setting; settings are %s", at, strings.Join(names, ", ")))
+		case node.Kind != yaml.ScalarNode:
+			errs = append(errs, fmt.Errorf("%s: must be one value", at))
+		case !given[name]:
+			if err := fs.Set(name, node.Value); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %q: %w", at, node.Value, err))
+			}
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
+}
+
+func readFile(path string) (map[string]yaml.Node, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	if len(text) > maxConfigBytes {
+		return nil, fmt.Errorf("config: %s has more than %d bytes", path, maxConfigBytes)
+	}
+	values := map[string]yaml.Node{}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		return nil, fmt.Errorf("config: %s: %w", path, err)
+	}
+	return values, nil
+}
+
+func (s *settings) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: s.logLevel}
+	if s.logFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+func printUsage(w io.Writer) {
+	_, _ = fmt.Fprintf(w, `iqrouter sends each read of an application's state to the best copy within the staleness that the caller asks for.
+
+usage: iqrouter [settings]
+
+Each setting may also be an environment variable (%sLISTEN for --listen) or a line of the YAML file given as --config
+(listen: host:port). Flags win over the environment, and that over the file.
+
+`, envPrefix)
+	fs := (&settings{}).flags()
+	fs.SetOutput(w)
+	fs.PrintDefaults()
+}
