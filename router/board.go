@@ -42,3 +42,12 @@ func (b *board) update(next func(*metadata.View) *metadata.View) (before, after 
 	}
 	return old.view, v
 }
+
+// renew publishes the newest view once more, so that whoever waits looks again at what is not part of it.
+func (b *board) renew() {
+	b.writers.Lock()
+	defer b.writers.Unlock()
+	old := b.current.Load()
+	b.current.Store(&edition{view: old.view, superseded: make(chan struct{})})
+	close(old.superseded)
+}

@@ -168,6 +168,7 @@ func (r *Router) part(h *heartbeats) {
 	}
 	for _, l := range lost {
 		r.note(l)
+		r.board.renew() // its address may have refused already, and now that it is not connected the others must hear
 	}
 }
 
