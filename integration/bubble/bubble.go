@@ -8,11 +8,9 @@ package bubble
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -21,8 +19,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/iqgate/iqgate/node"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -38,11 +36,15 @@ type Cluster struct {
 	vn   *kfake.VirtualNetwork
 	dir  string
 	topo func() *topology.Topology
+	// reportTo are the addresses of the routers that nodes report to.
+	reportTo []string
 
 	mu struct {
 		sync.Mutex
-		servers map[string]*bufconn.Listener // by address: nodes and routers
+		servers map[string]server // by address: nodes and routers
 		nodes   map[string]*Node
+		routers map[string]*Router
+		links   map[string]*Gate // between a node and a router, by both names
 	}
 }
 
@@ -52,6 +54,8 @@ type Options struct {
 	Topics map[string]int32
 	// Topology makes the application's topology; each node gets its own.
 	Topology func() *topology.Topology
+	// Routers are the names of the routers that every node reports to, whether they run or not. Default none.
+	Routers []string
 	// Brokers is the number of brokers. Default 1.
 	Brokers int
 	// Log takes everybody's log. Default none.
@@ -67,8 +71,13 @@ func New(t testing.TB, o Options) *Cluster {
 	if o.Log != nil {
 		c.Log = slog.New(slog.NewTextHandler(o.Log, nil))
 	}
-	c.mu.servers = make(map[string]*bufconn.Listener)
+	c.mu.servers = make(map[string]server)
 	c.mu.nodes = make(map[string]*Node)
+	c.mu.routers = make(map[string]*Router)
+	c.mu.links = make(map[string]*Gate)
+	for _, name := range o.Routers {
+		c.reportTo = append(c.reportTo, routerAddress(name))
+	}
 	opts := []kfake.Opt{
 		kfake.ListenFn(c.vn.Listen),
 		kfake.Ports(ports(max(o.Brokers, 1))...),
@@ -98,14 +107,15 @@ func ports(n int) []int {
 // Close stops whatever runs.
 func (c *Cluster) Close() {
 	c.mu.Lock()
-	var nodes []*Node
+	var running sync.WaitGroup
 	for _, n := range c.mu.nodes {
-		nodes = append(nodes, n)
+		running.Go(n.Stop)
+	}
+	for _, r := range c.mu.routers {
+		running.Go(r.Stop)
 	}
 	c.mu.Unlock()
-	for _, n := range nodes {
-		n.Stop()
-	}
+	running.Wait()
 	c.Kafka.Close()
 }
 
@@ -121,42 +131,11 @@ func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// Dial connects to the server at an address of the cluster.
-func (c *Cluster) Dial(ctx context.Context, address string) (net.Conn, error) {
-	c.mu.Lock()
-	l := c.mu.servers[address]
-	c.mu.Unlock()
-	if l == nil {
-		return nil, &net.OpError{Op: "dial", Net: "pipe", Err: errRefused}
-	}
-	return l.DialContext(ctx)
-}
-
-var errRefused = errors.New("connection refused")
-
-// Listen makes a listener at an address of the cluster.
-func (c *Cluster) Listen(address string) *bufconn.Listener {
-	l := bufconn.Listen(256 << 10)
-	c.mu.Lock()
-	c.mu.servers[address] = l
-	c.mu.Unlock()
-	return l
-}
-
-func (c *Cluster) unlisten(address string) {
-	c.mu.Lock()
-	l := c.mu.servers[address]
-	delete(c.mu.servers, address)
-	c.mu.Unlock()
-	if l != nil {
-		_ = l.Close()
-	}
-}
-
 // Conn is a gRPC connection to an address of the cluster.
 func (c *Cluster) Conn(address string) *grpc.ClientConn {
 	c.T.Helper()
-	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(c.Dial))
+	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(c.Dial),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second}))
 	if err != nil {
 		c.T.Fatal(err)
 	}
@@ -182,9 +161,9 @@ func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 	n := &Node{ID: id, Address: id + ":7070", c: c, gate: NewGate(c.vn.DialContext), done: make(chan struct{})}
 	cfg := node.Config{
 		NodeID: id, Topology: c.topo(), Brokers: c.Kafka.ListenAddrs(), StateDir: filepath.Join(c.dir, id),
-		Listener: c.Listen(n.Address), Advertised: n.Address, Logger: c.Log,
+		Listener: c.listen(n.Address, n.gate), Routers: c.reportTo, Advertised: n.Address, Logger: c.Log,
 		KafkaOptions: []kgo.Opt{kgo.Dialer(n.gate.DialContext)},
-		DialRouter:   NewGateFrom(n.gate, func(ctx context.Context, _, address string) (net.Conn, error) { return c.Dial(ctx, address) }).Dial,
+		DialRouter:   c.dialFrom(id, n.gate),
 	}
 	for _, e := range edit {
 		e(&cfg)
@@ -221,9 +200,15 @@ func (n *Node) Stop() { n.end() }
 // Kill cuts the node's network in the middle of whatever it does and then ends it: nobody hears anything more of it.
 func (n *Node) Kill() {
 	n.gate.Cut()
-	n.c.unlisten(n.Address)
+	n.c.unlisten(n.Address, n.gate)
 	n.end()
 }
+
+// Done is closed when the node has ended.
+func (n *Node) Done() <-chan struct{} { return n.done }
+
+// Err is what the node ended with; only after Done.
+func (n *Node) Err() error { return n.err }
 
 // Wait waits until the node has ended by itself and returns its error.
 func (n *Node) Wait() error {
@@ -235,7 +220,7 @@ func (n *Node) Wait() error {
 func (n *Node) end() {
 	n.cancel()
 	<-n.done
-	n.c.unlisten(n.Address)
+	n.c.unlisten(n.Address, n.gate)
 	_ = n.cc.Close()
 	n.c.mu.Lock()
 	if n.c.mu.nodes[n.ID] == n {

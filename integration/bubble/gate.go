@@ -2,10 +2,19 @@ package bubble
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
+
+// errRefused is what dialing nobody gives, as a kernel does.
+var errRefused = &net.OpError{Op: "dial", Net: "pipe", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
+
+// errEnded says that the dialer gave up, or the connection was closed, while nothing passed.
+var errEnded = errors.New("ended while the network was silent")
 
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
@@ -43,7 +52,7 @@ func (g *Gate) DialContext(ctx context.Context, network, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	gc := &gatedConn{Conn: conn, state: g.state}
+	gc := &gatedConn{Conn: conn, state: g.state, closed: make(chan struct{})}
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
 	if g.state.cut {
@@ -122,7 +131,7 @@ func (s *gateState) pass(done <-chan struct{}) error {
 	select {
 	case <-ch:
 	case <-done:
-		return context.DeadlineExceeded
+		return errEnded
 	}
 	if delay > 0 {
 		t := time.NewTimer(delay)
@@ -144,10 +153,12 @@ type gatedConn struct {
 	net.Conn
 	state *gateState
 	once  sync.Once
+	// closed ends what waits in a frozen gate.
+	closed chan struct{}
 }
 
 func (c *gatedConn) Write(b []byte) (int, error) {
-	if err := c.state.pass(nil); err != nil {
+	if err := c.state.pass(c.closed); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(b)
@@ -155,7 +166,7 @@ func (c *gatedConn) Write(b []byte) (int, error) {
 
 func (c *gatedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if perr := c.state.pass(nil); perr != nil {
+	if perr := c.state.pass(c.closed); perr != nil {
 		return 0, perr
 	}
 	return n, err
@@ -163,6 +174,7 @@ func (c *gatedConn) Read(b []byte) (int, error) {
 
 func (c *gatedConn) Close() error {
 	c.once.Do(func() {
+		close(c.closed)
 		c.state.mu.Lock()
 		delete(c.state.conns, c)
 		c.state.mu.Unlock()
