@@ -261,7 +261,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
 		inputs: inputs, fetch: inputFetch.wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		promoted: make(chan *promotion), peeks: make(chan *peek), limits: limits,
-		active: make(map[metadata.TaskID]*activeTask),
+		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry),
 	}
 	w.mail.abort = func() {}
 	w.owned.Store(&[]metadata.TaskID{})
@@ -292,6 +292,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 		h.Go(func() error { return n.sampleEnds(hctx) })
 		h.Go(func() error { return m.beat(hctx) })
 		h.Go(func() error { return n.watchAwaited(hctx, up) })
+		h.Go(func() error { return w.purge(hctx) })
 		g.Go(func() error { return m.run(gctx) })
 		g.Go(func() error { return w.run(gctx) })
 		err := g.Wait()

@@ -78,6 +78,7 @@ func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int
 	if err != nil {
 		return err
 	}
+	task.AdvanceStreamTime(w.carried(t).streamTime)
 	t.task = task
 	for _, tp := range t.info.inputs {
 		t.position[tp] = committed[tp]

@@ -219,6 +219,7 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 			}
 		}
 		t.task.Commit()
+		w.tellSkipped(t)
 		clear(t.dirty)
 	}
 	w.producer.inTxn = false

@@ -65,6 +65,7 @@ type worker struct {
 	resumeAt   time.Time       // when a producer may be made again
 	begun      time.Time       // when the transaction in progress began
 	lives      uint64
+	carries    map[metadata.TaskID]*carry
 	promotions sync.WaitGroup
 	fencing    singleflight.Group
 	fenced     sync.Map // transactional id -> generation for which it was fenced
@@ -345,6 +346,7 @@ func (w *worker) stop(t *activeTask) {
 		t.stage = stagePromoting
 		return
 	}
+	w.keep(t)
 	for _, in := range t.inputs {
 		in.close()
 	}

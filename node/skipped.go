@@ -1,0 +1,61 @@
+package node
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+)
+
+// skipLogEvery is the shortest time between two lines of the log about the skipped records of one task.
+const skipLogEvery = 10 * time.Second
+
+// A carry is what a task keeps over its runs on this node: how many records it skipped, by reason, and its stream time.
+type carry struct {
+	skipped    map[string]int64
+	streamTime int64
+	logged     int64 // the total that the log told last
+	loggedAt   time.Time
+}
+
+// keep remembers what the run that ends had committed.
+func (w *worker) keep(t *activeTask) {
+	if t.task == nil || t.task.Reset() != nil { // back to the last commit
+		return
+	}
+	c := w.carried(t)
+	for reason, n := range t.task.Skipped() {
+		c.skipped[reason] += n
+	}
+	c.streamTime = max(c.streamTime, t.task.StreamTime())
+}
+
+func (w *worker) carried(t *activeTask) *carry {
+	c := w.carries[t.info.id]
+	if c == nil {
+		c = &carry{skipped: make(map[string]int64), streamTime: -1}
+		w.carries[t.info.id] = c
+	}
+	return c
+}
+
+// tellSkipped logs the records that a task could not use, when there are new ones.
+func (w *worker) tellSkipped(t *activeTask) {
+	c, now := w.carried(t), t.task.Skipped()
+	var total int64
+	for _, n := range c.skipped {
+		total += n
+	}
+	for _, n := range now {
+		total += n
+	}
+	if total == c.logged || time.Since(c.loggedAt) < skipLogEvery {
+		return
+	}
+	c.logged, c.loggedAt = total, time.Now()
+	attrs := []any{slog.String("task", t.info.id.String()), slog.Int64("total", total)}
+	for _, reason := range slices.Sorted(maps.Keys(now)) {
+		attrs = append(attrs, slog.Int64(reason, c.skipped[reason]+now[reason]))
+	}
+	w.log.Warn("records skipped", attrs...)
+}
