@@ -366,8 +366,7 @@ func TestPositionIsNotSentBeforeTheDataAreAcknowledged(t *testing.T) {
 func TestApplyThatFailedAtItsVeryEndIsAllThereOrNot(t *testing.T) {
 	t.Parallel()
 	log := changelog{keys: 500, valueBytes: 100}
-	failEnd, failUndo := false, 0
-	txns := 0
+	txns, failEnd, failUndo := 0, 0, 0
 	o := Options{MemTableBytes: minMemTableBytes}
 	o.hooks.beforeCommit = func(n int) error {
 		if txns = n; failUndo > 0 && n >= failUndo {
@@ -376,22 +375,31 @@ func TestApplyThatFailedAtItsVeryEndIsAllThereOrNot(t *testing.T) {
 		return nil
 	}
 	o.hooks.acknowledged = func(n int, err error) error {
-		if failEnd && n == txns && err == nil {
+		if failEnd > 0 && n == failEnd && err == nil {
 			return errCrash
 		}
 		return err
 	}
-	for round := range 3 {
-		dir := filepath.Join(t.TempDir(), "store")
-		s := mustOpen(t, dir, o)
+	half := func() (s *KV, dir string) {
+		dir = filepath.Join(t.TempDir(), "store")
+		s = mustOpen(t, dir, o)
 		if err := s.Apply(log.records(0, 600), Checkpoint{Position: 600}); err != nil {
 			t.Fatal(err)
 		}
-		failEnd = true
+		return s, dir
+	}
+	s, _ := half() // learn which of its transactions is the last
+	if err := s.Apply(log.records(600, 1500), Checkpoint{Position: 1500}); err != nil {
+		t.Fatal(err)
+	}
+	last := txns
+	for round := range 3 {
+		s, dir := half()
+		failEnd = last
 		if err := s.Apply(log.records(600, 1500), Checkpoint{Position: 1500}); !errors.Is(err, errCrash) {
 			t.Fatalf("Apply: %v", err)
 		}
-		failEnd = false
+		failEnd = 0
 		if s.Position() != 600 {
 			t.Fatalf("position %d after a failed Apply, want 600", s.Position())
 		}
