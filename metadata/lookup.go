@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// ErrNotReady says that no node has reported in full yet, so that nothing can be said about any store.
-var ErrNotReady = errors.New("no node has reported yet")
+// ErrNotReady says that no node has told of any store yet, so that an unknown one may only be early.
+var ErrNotReady = errors.New("no node has told of any store yet")
 
 // UnknownStoreError says that no node has told of the store.
 type UnknownStoreError struct {
@@ -67,9 +67,14 @@ type Hosted struct {
 	Received time.Time
 }
 
-// Ready says whether any node has reported in full.
+// Ready says whether any node has told of a store. A node that has just started reports before it knows its own.
 func (v *View) Ready() bool {
-	return slices.ContainsFunc(v.nodes, func(n *Node) bool { return n != nil && n.hasFull })
+	for _, s := range v.stores {
+		if s.known {
+			return true
+		}
+	}
+	return false
 }
 
 // Application is the application whose nodes report; empty before the first report.

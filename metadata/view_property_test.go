@@ -225,7 +225,7 @@ func applyAll(t *testing.T, reports []Report) *View {
 // TestViewIsTheSameInWhateverOrderReportsCome folds random reports in random orders, some of them twice, and compares
 // with the model, which knows no order.
 func TestViewIsTheSameInWhateverOrderReportsCome(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(1500) {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		reports := randomReports(rng)
 		want := model(append([]Report{witness}, reports...))

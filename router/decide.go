@@ -17,6 +17,8 @@ type Query struct {
 	Policy Policy
 	// SampleMaxAge is how old a sample of the end may be for an offset lag to be judged by it. Default 5s.
 	SampleMaxAge time.Duration
+	// Patient says that the read can wait: then no suspect node is asked, because it or another may report any moment.
+	Patient bool
 	// Outstanding is the number of the router's own queries that a node has not answered yet, for PreferLeastLoaded:
 	// what nodes tell is one heartbeat old. nil counts none.
 	Outstanding func(metadata.NodeID) int32
@@ -33,7 +35,7 @@ const (
 	VerdictDead
 	// VerdictRefused is on a node whose address refused a connection since its last report.
 	VerdictRefused
-	// VerdictSilent is on a suspect node while another replica may answer.
+	// VerdictSilent is on a suspect node while another replica may answer, or the read can wait.
 	VerdictSilent
 	// VerdictNotActive is not the active, which the policy asks for.
 	VerdictNotActive
@@ -81,9 +83,10 @@ const retryAfter = 200 * time.Millisecond
 //
 // Who may answer, by policy:
 //
-//   - strong, active: the RUNNING active whose node told of a valid lease. A suspect one is still asked, for want of
-//     another; one whose address refuses connections is not.
-//   - bounded, any: every replica within the bounds that are given. A suspect one only while no other may answer.
+//   - strong, active: the RUNNING active whose node told of a valid lease.
+//   - bounded, any: every replica within the bounds that are given.
+//   - one on a suspect node only while no other may answer and the read cannot wait for one; never one whose address
+//     refuses connections.
 //   - a bound on offsets is judged against the largest end that any node has told of, and only while the replica's own
 //     sample of the end is younger than SampleMaxAge: an old end makes every lag look small (S14).
 //   - a bound on time is judged against the time lag told plus the age of the report.
@@ -112,7 +115,7 @@ func Decide(v *metadata.View, q Query, now time.Time) (Decision, error) {
 	}
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
-		if c.Verdict == VerdictEligible && c.Node.Suspect && spare > 0 {
+		if c.Verdict == VerdictEligible && c.Node.Suspect && (spare > 0 || q.Patient) {
 			c.Verdict = VerdictSilent
 		}
 	}
@@ -235,6 +238,8 @@ func (d *Decision) refuse() error {
 		return &iqerr.NoReplicaError{Refusals: r}
 	case policy.Mode.activeOnly() && !d.overBound():
 		return &iqerr.NoActiveError{Refusals: r, RetryAfter: retryAfter}
+	case !d.overBound(): // a patient read, and only suspect nodes
+		return &iqerr.NoReplicaError{Refusals: r}
 	}
 	stale := &iqerr.StaleError{Refusals: r}
 	if policy.MaxStaleness != NoBound {

@@ -23,7 +23,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 //	view [partitions=1] [actual=N]: one replica a line, all of store s
 //	    <node> <role> <state> [p=0] [gen=1] [pos=N] [end=N] [time=D] [age=D] [lease] [input=topic-0:N]
 //	        [heard=D: so long ago] [rack=R] [load=N] [refused]
-//	decide [store=s] [p=0] [mode=M] [max_staleness=D] [max_offset_lag=N] [at_least=topic-0:N] [prefer=P] [rack=R]
+//	decide [wait] [store=s] [p=0] [mode=M] [max_staleness=D] [max_offset_lag=N] [at_least=topic-0:N] [prefer=P] [rack=R]
 func TestDecideByText(t *testing.T) {
 	datadriven.Walk(t, "testdata/decide", func(t *testing.T, path string) {
 		t.Helper()
@@ -193,6 +193,7 @@ func readQuery(t *testing.T, d *datadriven.TestData) Query {
 		q.Policy.Prefer = PreferNearest
 	}
 	q.Policy.Rack = arg(d, "rack", "")
+	q.Patient = d.HasArg("wait")
 	return q
 }
 
@@ -304,7 +305,7 @@ func slowDecide(all []told, q Query) (order []metadata.NodeID, sentinel error) {
 	for {
 		best := -1
 		for i, r := range left {
-			if fits(r) && (!healthy || !suspect(r)) && (best < 0 || better(r, left[best])) {
+			if fits(r) && (!suspect(r) || !healthy && !q.Patient) && (best < 0 || better(r, left[best])) {
 				best = i
 			}
 		}
@@ -320,13 +321,18 @@ func slowDecide(all []told, q Query) (order []metadata.NodeID, sentinel error) {
 	some := func(f func(told) bool) bool { return slices.ContainsFunc(all, f) }
 	reachable := func(r told) bool { return alive(r) && !r.refused }
 	activeOnly := q.Policy.Mode <= ModeActive
+	beyond := func(r told) bool { return !offsetsFit(r) || !timeFits(r) }
 	switch {
-	case some(func(r told) bool { return reachable(r) && roleFits(r) && offsetsFit(r) && timeFits(r) }):
+	case some(func(r told) bool {
+		return reachable(r) && roleFits(r) && offsetsFit(r) && timeFits(r) && !positionFits(r)
+	}):
 		return nil, iqerr.ErrPositionNotReached
 	case !some(alive), !activeOnly && !some(reachable):
 		return nil, iqerr.ErrNoReplica
-	case activeOnly && !some(func(r told) bool { return reachable(r) && roleFits(r) }):
+	case activeOnly && !some(func(r told) bool { return reachable(r) && roleFits(r) && beyond(r) }):
 		return nil, iqerr.ErrNoActive
+	case !some(func(r told) bool { return reachable(r) && roleFits(r) && beyond(r) }):
+		return nil, iqerr.ErrNoReplica // only suspects, and the read can wait
 	}
 	return nil, iqerr.ErrStale
 }
@@ -417,6 +423,7 @@ func randomQuery(rng *rand.Rand) Query {
 		q.Policy.AtLeast = metadata.Position{{Topic: "in"}: rng.Int64N(12)}
 	}
 	q.Policy.Prefer, q.Policy.Rack = Prefer(rng.IntN(3)), "r1"
+	q.Patient = rng.IntN(4) == 0
 	return q
 }
 

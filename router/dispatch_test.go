@@ -383,3 +383,44 @@ func TestHedgedReadFailsOverAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestPatientReadGoesToTheNewActiveAtOnce: the old one hangs, and the read neither waits for it nor asks it again.
+func TestPatientReadGoesToTheNewActiveAtOnce(t *testing.T) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
+		a, b := w.join("a", active(100)), w.join("b", standby(100, 100))
+		defer a.kill()
+		defer b.kill()
+		a.silence(true)
+		a.hangs()
+		go func() {
+			time.Sleep(900 * time.Millisecond)
+			b.change(func(m *iqv1.HeartbeatRequest) {
+				m.Replicas = []*iqv1.ReplicaStatus{active(101)}
+				m.Replicas[0].Generation, m.Generation = 2, 2
+			})
+		}()
+		m := get(modeStrong)
+		m.Policy.Wait = durationpb.New(2 * time.Second)
+		resp, err, took := w.ask(m)
+		if err != nil || string(resp.GetValue()) != "from b" || took < 900*time.Millisecond || took > 1050*time.Millisecond || a.count() != 1 {
+			t.Errorf("got %v, %v after %s; a was asked %d times", resp, err, took, a.count())
+		}
+	})
+}
+
+// TestWaitOverAsksTheSuspectAfterAll: its heartbeats are lost, and it can answer.
+func TestWaitOverAsksTheSuspectAfterAll(t *testing.T) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
+		a := w.join("a", active(100))
+		defer a.kill()
+		a.silence(true)
+		advance(600 * time.Millisecond)
+		m := get(modeStrong)
+		m.Policy.Wait = durationpb.New(300 * time.Millisecond)
+		if resp, err, took := w.ask(m); err != nil || string(resp.GetValue()) != "from a" || took != 300*time.Millisecond {
+			t.Errorf("got %v, %v after %s", resp, err, took)
+		}
+	})
+}

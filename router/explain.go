@@ -29,6 +29,9 @@ func (d *Decision) why(c *Candidate) string {
 	case VerdictRefused:
 		return "its address " + c.Node.Address + " refuses connections"
 	case VerdictSilent:
+		if d.Query.Patient {
+			return "its node is suspect, silent for " + d.silence(c) + ", and the read can wait"
+		}
 		return "its node is suspect, silent for " + d.silence(c) + ", and another replica may answer"
 	case VerdictNotActive:
 		return "not the active"

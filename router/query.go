@@ -63,8 +63,12 @@ func (r *Router) get(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse
 		if err == nil || rd.wait == 0 || !mayPass(err) {
 			return resp, err
 		}
-		if err := held.forNext(ctx, edition, err); err != nil {
+		over, err := held.forNext(ctx, edition, err)
+		if err != nil {
 			return nil, err
+		}
+		if over {
+			rd.wait = 0 // once more, and now suspect nodes are asked too for want of others
 		}
 	}
 }
@@ -95,7 +99,7 @@ func (r *Router) answer(ctx context.Context, e *edition, rd *read) (*iqv1.GetRes
 }
 
 func (r *Router) query(rd *read) Query {
-	q := Query{Policy: rd.policy, SampleMaxAge: r.config.SampleMaxAge}
+	q := Query{Policy: rd.policy, SampleMaxAge: r.config.SampleMaxAge, Patient: rd.wait > 0}
 	q.Store = rd.request.GetStore()
 	if q.Policy.Prefer == PreferLeastLoaded {
 		q.Outstanding = r.peers.outstanding

@@ -33,24 +33,24 @@ type waiter struct {
 	holds  bool // one of MaxWaiters places
 }
 
-// forNext returns nil when it is time to decide again: the view is newer than e, and waitPause has passed. It returns
-// refused when the read's wait is over, an *iqerr.OverloadedError when too many wait, and *iqerr.ClosingError when the
-// router stops.
-func (w *waiter) forNext(ctx context.Context, e *edition, refused error) error {
+// forNext returns when it is time to decide again: the view is newer than e, and waitPause has passed; or for the last
+// time, because the read's wait is over. The error is an *iqerr.OverloadedError when too many wait, an
+// *iqerr.ClosingError when the router stops, and refused when the caller's own time is over.
+func (w *waiter) forNext(ctx context.Context, e *edition, refused error) (over bool, err error) {
 	r := w.router
 	if !w.holds {
 		n, limit := r.waiting.Add(1), int64(r.config.MaxWaiters)
 		w.holds = true
 		if n > limit {
-			return &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: retryAfter}
+			return false, &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: retryAfter}
 		}
 	}
 	left := time.Until(w.until)
 	if left <= 0 {
-		return refused
+		return true, nil
 	}
-	over := time.NewTimer(left)
-	defer over.Stop()
+	end := time.NewTimer(left)
+	defer end.Stop()
 	pause := time.NewTimer(waitPause)
 	defer pause.Stop()
 	newer := e.superseded
@@ -60,15 +60,15 @@ func (w *waiter) forNext(ctx context.Context, e *edition, refused error) error {
 			newer = nil // a nil channel is never ready
 		case <-pause.C:
 			paused = true
-		case <-over.C:
-			return refused
+		case <-end.C:
+			return true, nil
 		case <-ctx.Done():
-			return refused // says more than that the caller's time is over
+			return false, refused // says more than that the caller's time is over
 		case <-r.stopping:
-			return &iqerr.ClosingError{Node: r.name()}
+			return false, &iqerr.ClosingError{Node: r.name()}
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // leave gives the place back.
