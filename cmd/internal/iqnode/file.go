@@ -15,42 +15,52 @@ import (
 // maxFileBytes is the largest settings file.
 const maxFileBytes = 1 << 20
 
+// fileSettings is what a file sets, and what is wrong with it.
+type fileSettings struct {
+	values map[string]given
+	faults []string
+	broken map[string]bool // names that the file sets to something that is no value
+	unread bool            // the file is not readable as a whole, so it may have set anything
+}
+
 // readFile reads the settings of a YAML file, a flat mapping of names to values. It is strict: every unknown, repeated or
 // unfit entry is a fault.
-func readFile(file string, byName map[string]*setting) (map[string]given, []string) {
-	var faults []string
+func readFile(file string, byName map[string]*setting) fileSettings {
+	s := fileSettings{values: make(map[string]given), broken: make(map[string]bool)}
 	bad := func(line int, format string, args ...any) {
 		where := file
 		if line > 0 {
 			where += " line " + strconv.Itoa(line)
 		}
-		faults = append(faults, where+": "+fmt.Sprintf(format, args...))
+		s.faults = append(s.faults, where+": "+fmt.Sprintf(format, args...))
 	}
 	data, err := readAll(file)
 	if err != nil {
-		return nil, []string{"--config " + strconv.Quote(file) + ": " + err.Error()}
+		s.faults, s.unread = []string{"--config " + strconv.Quote(file) + ": " + err.Error()}, true
+		return s
 	}
 	var doc, more yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	switch err := d.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return nil, nil // an empty file sets nothing
+		return s // an empty file sets nothing
 	case err != nil:
 		bad(0, "no YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
-		return nil, faults
+		s.unread = true
+		return s
 	}
 	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		bad(more.Line, "a second document; there must be one")
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {
-		return nil, faults
+		return s
 	}
 	if root.Kind != yaml.MappingNode {
 		bad(root.Line, "must be settings, one a line, as name: value")
-		return nil, faults
+		s.unread = true
+		return s
 	}
-	texts := make(map[string]given)
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		o := byName[key.Value]
@@ -58,21 +68,19 @@ func readFile(file string, byName map[string]*setting) (map[string]given, []stri
 			bad(key.Line, "%s: is no setting%s", key.Value, suggestion(key.Value, byName))
 			continue
 		}
-		if old, ok := texts[o.name]; ok {
+		if old, ok := s.values[o.name]; ok {
 			bad(key.Line, "%s: is set already, see %s", o.name, old.origin)
 			continue
 		}
 		text, why := scalarText(value, o.list)
 		if why != "" {
 			bad(value.Line, "%s: %s", o.name, why)
-			text = o.def // so that what stands for it is no second fault
+			s.broken[o.name] = true
+			continue
 		}
-		texts[o.name] = given{name: o.name, text: text, origin: fmt.Sprintf("%s line %d: %s", file, key.Line, o.name)}
-		if why != "" {
-			delete(texts, o.name)
-		}
+		s.values[o.name] = given{name: o.name, text: text, origin: fmt.Sprintf("%s line %d: %s", file, key.Line, o.name)}
 	}
-	return texts, faults
+	return s
 }
 
 // scalarText is a value as a flag would have it: a list is joined with commas.

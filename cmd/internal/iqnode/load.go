@@ -55,16 +55,15 @@ func load(args, env []string) (*settings, error) {
 	}
 	vars := variables(env)
 	s.strangers = strangers(vars, table)
-	var inFile map[string]given
 	if file == "" {
 		file = vars[envPrefix+"CONFIG"]
 	}
+	var inFile fileSettings
 	if file != "" {
-		var fileFaults []string
-		inFile, fileFaults = readFile(file, byName)
-		faults = append(faults, fileFaults...)
+		inFile = readFile(file, byName)
+		faults = append(faults, inFile.faults...)
 	}
-	broken := make(map[string]bool)
+	broken := make(map[string]bool) // fields of node.Config about which enough is said
 	for i := range table {
 		o := &table[i]
 		g := given{name: o.name, text: o.def}
@@ -72,14 +71,16 @@ func load(args, env []string) (*settings, error) {
 			g = given{name: o.name, text: v, origin: "--" + o.name}
 		} else if v, ok := vars[o.env()]; ok {
 			g = given{name: o.name, text: v, origin: o.env()}
-		} else if v, ok := inFile[o.name]; ok {
+		} else if v, ok := inFile.values[o.name]; ok {
 			g = v
+		} else if inFile.unread || inFile.broken[o.name] {
+			broken[o.field] = true
 		}
 		s.given = append(s.given, g)
 		if g.text == "" && g.origin == "" {
 			continue // no default; node.Config says whether it is required
 		}
-		if err := o.set(s, g.text); err != nil {
+		if err := o.take(s, g.text); err != nil {
 			faults = append(faults, fault(g, err))
 			broken[o.field] = true
 		}

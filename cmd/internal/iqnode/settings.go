@@ -45,6 +45,14 @@ func (o *setting) env() string {
 	return envPrefix + strings.ReplaceAll(strings.ToUpper(o.name), "-", "_")
 }
 
+// take sets the setting to a value that somebody gave.
+func (o *setting) take(s *settings, text string) error {
+	if text == "" {
+		return errors.New("is empty; leave it out for the default")
+	}
+	return o.set(s, text)
+}
+
 const envPrefix = "IQNODE_"
 
 // allSettings lists every setting, in the order of the help.
