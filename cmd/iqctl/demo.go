@@ -17,6 +17,7 @@ var flightsGz []byte
 // newDemoCommand is the command demo, see its package.
 func newDemoCommand() *cobra.Command {
 	cmd := demo.NewCommand(flightsGz)
+	cmd.Args = exactArgs()
 	runE := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		err := runE(cmd, args)

@@ -222,6 +222,8 @@ func (v nodeView) String() string {
 	switch {
 	case !v.alive:
 		return "gone"
+	case v.suspect:
+		return "does not answer"
 	case v.active+v.standby+v.restoring+v.paused == 0:
 		return "joining"
 	}
@@ -234,9 +236,6 @@ func (v nodeView) String() string {
 	}
 	if v.standby > 0 {
 		text += fmt.Sprintf("; behind %s offsets / %s", thousands(v.lagOffsets), short(v.lagTime))
-	}
-	if v.suspect {
-		text += "; suspect"
 	}
 	return text
 }

@@ -92,7 +92,7 @@ func (r *run) readOne(ctx context.Context, d *reader, store, key string) {
 	if err != nil {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		d.mu.tally.failure(reasonOf(err))
+		d.mu.tally.failure(reasonOf(err), err.Error())
 		return
 	}
 	p := partition{store, res.Partition}

@@ -45,6 +45,8 @@ type readReport struct {
 	MaxStalenessMS int64          `json:"max_staleness_seen_ms"`
 	BoundBroken    int            `json:"bound_broken"`
 	FailedReasons  map[string]int `json:"failed_reasons,omitempty"`
+	// FailedFirst is what the first failure for each reason said.
+	FailedFirst map[string]string `json:"failed_first,omitempty"`
 }
 
 type byRole struct {
@@ -69,12 +71,19 @@ func (r *run) result(v verdict, end time.Duration) report {
 	for _, d := range v.differences[:min(len(v.differences), differencesShown)] {
 		out.Differences = append(out.Differences, d.String())
 	}
-	for _, d := range r.readers {
-		t := d.at(end)
-		out.Reads = append(out.Reads, readReport{
-			Policy: d.policy.name, Served: t.served, Failed: t.failed, ByRole: byRole{t.active, t.standby, t.warmup},
-			LongestGapMS: t.longestGap.Milliseconds(), MaxStalenessMS: t.stalest.Milliseconds(), BoundBroken: t.broken, FailedReasons: t.reasons,
-		})
+	for _, reader := range r.readers {
+		t := reader.at(end)
+		d := readReport{
+			Policy: reader.policy.name, Served: t.served, Failed: t.failed, ByRole: byRole{t.active, t.standby, t.warmup},
+			LongestGapMS: t.longestGap.Milliseconds(), MaxStalenessMS: t.stalest.Milliseconds(), BoundBroken: t.broken,
+		}
+		for reason, f := range t.reasons {
+			if d.FailedReasons == nil {
+				d.FailedReasons, d.FailedFirst = map[string]int{}, map[string]string{}
+			}
+			d.FailedReasons[reason], d.FailedFirst[reason] = f.count, f.first
+		}
+		out.Reads = append(out.Reads, d)
 	}
 	if killed, ok := r.kill.killed.get(); ok {
 		out.Killed, out.KillAtMS = r.kill.node, killed.Milliseconds()

@@ -54,15 +54,15 @@ func (r *run) status() (block []string, line string) {
 
 // brief is a node in one word: actives+standbys, and what else there is.
 func brief(v nodeView) string {
-	if !v.alive {
+	switch {
+	case !v.alive:
 		return "gone"
+	case v.suspect:
+		return "silent"
 	}
 	text := fmt.Sprintf("%da+%ds", v.active, v.standby)
 	if v.restoring > 0 {
 		text += fmt.Sprintf("+%dr", v.restoring)
-	}
-	if v.suspect {
-		text += "?"
 	}
 	if v.standby > 0 {
 		text += " " + short(v.lagTime)

@@ -12,11 +12,17 @@ import (
 type tally struct {
 	served, failed          int
 	active, standby, warmup int
-	reasons                 map[string]int // of failures
-	longestGap              time.Duration  // between two successes, or the start and the first
-	last                    time.Duration  // when the last success came
-	stalest                 time.Duration  // largest staleness that a reply has told
-	broken                  int            // replies that told of more than the policy's bound
+	reasons                 map[string]failed // of failures
+	longestGap              time.Duration     // between two successes, or the start and the first
+	last                    time.Duration     // when the last success came
+	stalest                 time.Duration     // largest staleness that a reply has told
+	broken                  int               // replies that told of more than the policy's bound
+}
+
+// failed is how many reads failed for a reason, and what the first of them said.
+type failed struct {
+	count int
+	first string
 }
 
 // success counts a read that was answered at now by a replica of that role.
@@ -40,12 +46,16 @@ func (t *tally) success(now time.Duration, role iqv1.Role, stale time.Duration, 
 }
 
 // failure counts a read that failed, for a reason.
-func (t *tally) failure(reason string) {
+func (t *tally) failure(reason, text string) {
 	t.failed++
 	if t.reasons == nil {
-		t.reasons = make(map[string]int)
+		t.reasons = make(map[string]failed)
 	}
-	t.reasons[reason]++
+	f := t.reasons[reason]
+	if f.count++; f.count == 1 {
+		f.first = text
+	}
+	t.reasons[reason] = f
 }
 
 // at gives the tally as it stands at now: the time since the last success is a gap too.
