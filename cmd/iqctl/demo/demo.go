@@ -21,6 +21,9 @@ import (
 	"github.com/iqgate/iqgate/integration/kafkabroker"
 )
 
+// overtime is how much longer than asked for a run may take until what was killed is back.
+const overtime = 20 * time.Second
+
 // errNotExact ends a run whose stores are not what the file says. All that is to be said has been printed.
 var errNotExact = errors.New("the stores are not what the file says")
 
@@ -128,8 +131,8 @@ func makeDir(dir string) (path string, temporary bool, err error) {
 
 // play is the run from Kafka's start to the report.
 func (r *run) play(ctx context.Context) error {
-	r.screen.print(fmt.Sprintf("iqgate demo: %s flights, %d nodes, %d standby(s) of each store partition, Kafka %s, %s\n", //
-		thousands(int64(len(r.flights.lines))), r.o.Nodes, r.o.Standbys, r.o.Kafka, r.o.Duration))
+	r.screen.print(fmt.Sprintf("iqgate demo: %s flights in %s, %s, %s of each store partition, Kafka: %s\n",
+		thousands(int64(len(r.flights.lines))), r.o.Duration, count(r.o.Nodes, "node"), count(r.o.Standbys, "standby"), r.o.Kafka))
 	if err := r.startKafka(ctx); err != nil {
 		return err
 	}
@@ -142,10 +145,10 @@ func (r *run) play(ctx context.Context) error {
 	r.screen.event("every partition has its active and its standbys; feeding and reading begin")
 	r.begin.Store(time.Now().UnixNano())
 
-	if err := r.work(ctx); err != nil {
+	end, err := r.work(ctx)
+	if err != nil {
 		return err
 	}
-	end := r.now()
 	r.screen.event("reading every key of every store")
 	v, err := r.verify(ctx)
 	if err != nil {
@@ -175,10 +178,9 @@ func (r *run) play(ctx context.Context) error {
 	return nil
 }
 
-// work feeds, reads and kills for the duration, and until all is fed and the killed node is back.
-func (r *run) work(ctx context.Context) error {
-	timed, cancel := context.WithTimeout(ctx, r.o.Duration)
-	defer cancel()
+// work feeds, reads and kills for the duration, and goes on until all is fed and what was killed is back, but no longer
+// than overtime. It returns when that was; reads that had begun then are waited for.
+func (r *run) work(ctx context.Context) (end time.Duration, err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	all, stopAll := context.WithCancel(gctx)
 	defer stopAll()
@@ -186,23 +188,27 @@ func (r *run) work(ctx context.Context) error {
 	g.Go(func() error { return r.follow(all) })
 	g.Go(func() error { return r.show(all) })
 	for _, d := range r.readers {
-		g.Go(func() error { return r.read(timed, d) })
+		g.Go(func() error { return r.read(all, d) })
 	}
 	g.Go(func() error {
-		defer stopAll() // when feeding, killing and the time have ended, the rest ends
+		defer stopAll()
 		h, hctx := errgroup.WithContext(gctx)
+		late, cancel := context.WithTimeout(hctx, r.o.Duration+overtime)
+		defer cancel()
 		h.Go(func() error { return r.feed(hctx) })
-		h.Go(func() error { return r.killAndRestart(timed) })
+		h.Go(func() error { return r.killAndRestart(late) })
 		h.Go(func() error {
-			<-timed.Done()
+			r.sleepUntil(hctx, r.o.Duration)
 			return nil
 		})
-		return h.Wait()
+		err := h.Wait()
+		end = r.now()
+		return err
 	})
 	if err := g.Wait(); err != nil {
-		return err
+		return 0, err
 	}
-	return ctx.Err()
+	return end, ctx.Err()
 }
 
 // end stops all that the run has started.

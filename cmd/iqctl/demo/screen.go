@@ -124,6 +124,14 @@ func thousands(n int64) string {
 	return sign + text
 }
 
+// count writes a number with what it counts.
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.Itoa(n) + " " + what
+}
+
 // short writes a duration with as many digits as a person reads.
 func short(d time.Duration) string {
 	switch {
