@@ -73,8 +73,8 @@ type app struct {
 	kafka   *kgo.Client
 	admin   *kadm.Client
 	flags   []string // of every node
-	nodes   map[string]*kafkaNode
-	routers []string // addresses
+	nodes   map[string]*server
+	routers []*server // the nodes that start later report to them
 }
 
 // newApp makes an application with the given topics, named without the application's name. Flags are every node's.
@@ -84,7 +84,7 @@ func newApp(t *testing.T, yaml string, topics map[string]int32, flags ...string)
 	t.Cleanup(cancel)
 	startBroker(ctx, t)
 	a := &app{
-		t: t, ctx: ctx, name: "app-" + uuid.NewString()[:8], dir: t.TempDir(), nodes: make(map[string]*kafkaNode),
+		t: t, ctx: ctx, name: "app-" + uuid.NewString()[:8], dir: t.TempDir(), nodes: make(map[string]*server),
 		flags: append(quickGroup, flags...),
 	}
 	a.file = filepath.Join(a.dir, "topology.yaml")
@@ -174,38 +174,47 @@ func (a *app) pause(d time.Duration) {
 	}
 }
 
-// kafkaNode is one node of an application. It keeps its address and state directory over restarts.
-type kafkaNode struct {
+// server is one node or router of an application. It keeps its address, and a node its state directory, over restarts.
+type server struct {
 	*process.Process
-	*client.Client // asks this node
+	*client.Client // asks this server
 
 	app     *app
+	program string
 	id      string
 	address string
 	flags   []string
 }
 
-// start starts a node. env is added to its environment.
-func (a *app) start(id string, flags ...string) *kafkaNode {
+// start starts a node.
+func (a *app) start(id string, flags ...string) *server {
 	a.t.Helper()
-	address := a.address()
-	n := &kafkaNode{app: a, id: id, address: address, flags: flags, Client: a.ask(address)}
+	n := a.serve("iqnode", id, flags)
 	a.nodes[id] = n
-	n.run()
-	a.t.Cleanup(func() {
-		n.Kill()
-		n.showLog()
-	})
 	return n
 }
 
-func (a *app) address() string {
+// startRouter starts a router.
+func (a *app) startRouter(id string, flags ...string) *server {
+	a.t.Helper()
+	r := a.serve("iqrouter", id, flags)
+	a.routers = append(a.routers, r)
+	return r
+}
+
+func (a *app) serve(program, id string, flags []string) *server {
 	a.t.Helper()
 	address, err := process.Address()
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return address
+	s := &server{app: a, program: program, id: id, address: address, flags: flags, Client: a.ask(address)}
+	s.run()
+	a.t.Cleanup(func() {
+		s.Kill()
+		s.showLog()
+	})
+	return s
 }
 
 // ask is a client of the given routers or nodes.
@@ -219,49 +228,65 @@ func (a *app) ask(targets ...string) *client.Client {
 	return cl
 }
 
-// run starts the node's process, again after it has ended. env is added to its environment.
-func (n *kafkaNode) run(env ...string) {
-	a := n.app
+// run starts the server's process, again after it has ended. env is added to its environment.
+func (s *server) run(env ...string) {
+	a := s.app
 	a.t.Helper()
-	args := append([]string{
-		"--node-id", n.id, "--brokers", shared.broker.Addr(), "--topology", a.file, "--state-dir", filepath.Join(a.dir, n.id),
-		"--listen", n.address,
-	}, a.flags...)
-	if len(a.routers) > 0 {
-		args = append(args, "--routers", strings.Join(a.routers, ","))
-	}
 	p, err := process.Start(process.Spec{
-		Path: program(a.ctx, a.t, "iqnode"), Args: append(args, n.flags...), Env: env, Log: filepath.Join(a.dir, n.id+".log"),
+		Path: program(a.ctx, a.t, s.program), Args: append(s.arguments(), s.flags...), Env: env, Log: filepath.Join(a.dir, s.id+".log"),
 	})
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	n.Process = p
+	s.Process = p
 }
 
-// stop ends the node in order.
-func (n *kafkaNode) stop() {
-	n.app.t.Helper()
-	if err := n.Stop(); err != nil {
-		n.app.t.Fatalf("node %s: %v", n.id, err)
+func (s *server) arguments() []string {
+	a := s.app
+	if s.program == "iqrouter" {
+		return []string{"--name", s.id, "--listen", s.address}
+	}
+	args := append([]string{
+		"--node-id", s.id, "--brokers", shared.broker.Addr(), "--topology", a.file, "--state-dir", filepath.Join(a.dir, s.id),
+		"--listen", s.address,
+	}, a.flags...)
+	if routers := a.routerAddresses(); len(routers) > 0 {
+		args = append(args, "--routers", strings.Join(routers, ","))
+	}
+	return args
+}
+
+func (a *app) routerAddresses() []string {
+	var addresses []string
+	for _, r := range a.routers {
+		addresses = append(addresses, r.address)
+	}
+	return addresses
+}
+
+// stop ends the server in order.
+func (s *server) stop() {
+	s.app.t.Helper()
+	if err := s.Stop(); err != nil {
+		s.app.t.Fatalf("%s: %v", s.id, err)
 	}
 }
 
-// showLog shows the end of the log of a node whose test has failed.
-func (n *kafkaNode) showLog() {
-	if !n.app.t.Failed() {
+// showLog shows the end of the log of a server whose test has failed.
+func (s *server) showLog() {
+	if !s.app.t.Failed() {
 		return
 	}
-	text, err := n.Log()
+	text, err := s.Log()
 	lines := strings.Split(strings.TrimSpace(text), "\n")
-	n.app.t.Logf("the end of the log of %s (%v):\n%s", n.id, err, strings.Join(lines[max(0, len(lines)-logTailLines):], "\n"))
+	s.app.t.Logf("the end of the log of %s (%v):\n%s", s.id, err, strings.Join(lines[max(0, len(lines)-logTailLines):], "\n"))
 }
 
-// logs waits until the node has printed text.
-func (n *kafkaNode) logs(limit time.Duration, text string) {
-	n.app.t.Helper()
-	n.app.eventually(limit, n.id+" says "+text, func() error {
-		log, err := n.Log()
+// logs waits until the server has printed text.
+func (s *server) logs(limit time.Duration, text string) {
+	s.app.t.Helper()
+	s.app.eventually(limit, s.id+" says "+text, func() error {
+		log, err := s.Log()
 		if err == nil && !strings.Contains(log, text) {
 			err = errors.New("it does not")
 		}
@@ -270,10 +295,10 @@ func (n *kafkaNode) logs(limit time.Duration, text string) {
 }
 
 // status is the node's replica of the application's only store partition.
-func (n *kafkaNode) status() (*iqv1.ReplicaStatus, error) {
-	ctx, cancel := context.WithTimeout(n.app.ctx, askTimeout)
+func (s *server) status() (*iqv1.ReplicaStatus, error) {
+	ctx, cancel := context.WithTimeout(s.app.ctx, askTimeout)
 	defer cancel()
-	replicas, err := n.Lags(ctx, "")
+	replicas, err := s.Lags(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -284,10 +309,10 @@ func (n *kafkaNode) status() (*iqv1.ReplicaStatus, error) {
 }
 
 // is waits until the node's only replica has the role and runs.
-func (n *kafkaNode) is(role iqv1.Role) {
-	n.app.t.Helper()
-	n.app.eventually(30*time.Second, n.id+" is "+role.String(), func() error {
-		st, err := n.status()
+func (s *server) is(role iqv1.Role) {
+	s.app.t.Helper()
+	s.app.eventually(30*time.Second, s.id+" is "+role.String(), func() error {
+		st, err := s.status()
 		if err == nil && (st.GetRole() != role || st.GetState() != iqv1.ReplicaState_REPLICA_STATE_RUNNING) {
 			err = errors.New(st.String())
 		}
@@ -296,11 +321,11 @@ func (n *kafkaNode) is(role iqv1.Role) {
 }
 
 // at waits until the node's only replica is at a position, and says that it is this far behind.
-func (n *kafkaNode) at(position, lag int64) *iqv1.ReplicaStatus {
-	n.app.t.Helper()
+func (s *server) at(position, lag int64) *iqv1.ReplicaStatus {
+	s.app.t.Helper()
 	var st *iqv1.ReplicaStatus
-	n.app.eventually(30*time.Second, fmt.Sprintf("%s is at position %d, lag %d", n.id, position, lag), func() (err error) {
-		st, err = n.status()
+	s.app.eventually(30*time.Second, fmt.Sprintf("%s is at position %d, lag %d", s.id, position, lag), func() (err error) {
+		st, err = s.status()
 		if err == nil && (st.GetPosition() != position || st.OffsetLag == nil || st.GetOffsetLag() != lag) {
 			err = errors.New(st.String())
 		}
@@ -310,7 +335,7 @@ func (n *kafkaNode) at(position, lag int64) *iqv1.ReplicaStatus {
 }
 
 // pair starts a node that becomes the active of the only partition, and then one that becomes its standby.
-func (a *app) pair() (active, standby *kafkaNode) {
+func (a *app) pair() (active, standby *server) {
 	a.t.Helper()
 	active = a.start("a")
 	active.is(iqv1.Role_ROLE_ACTIVE)
@@ -334,24 +359,24 @@ func (a *app) read(from *client.Client, key string, opts ...client.ReadOption) (
 }
 
 // expect reads keys of the store "table"; pairs of key and value, "absent" for none.
-func (n *kafkaNode) expect(policy client.ReadOption, kvs ...string) {
-	n.app.t.Helper()
+func (s *server) expect(policy client.ReadOption, kvs ...string) {
+	s.app.t.Helper()
 	for i := 0; i < len(kvs); i += 2 {
-		got, _, err := n.app.read(n.Client, kvs[i], policy, client.Wait(time.Second))
+		got, _, err := s.app.read(s.Client, kvs[i], policy, client.Wait(time.Second))
 		if err != nil {
-			n.app.t.Fatalf("%.40q at %s: %v", kvs[i], n.id, err)
+			s.app.t.Fatalf("%.40q at %s: %v", kvs[i], s.id, err)
 		}
 		if got != kvs[i+1] {
-			n.app.t.Fatalf("%.40q at %s is %.40q, want %.40q", kvs[i], n.id, got, kvs[i+1])
+			s.app.t.Fatalf("%.40q at %s is %.40q, want %.40q", kvs[i], s.id, got, kvs[i+1])
 		}
 	}
 }
 
 // becomes waits until a read of a key of the store "table" gives value.
-func (n *kafkaNode) becomes(policy client.ReadOption, key, value string) {
-	n.app.t.Helper()
-	n.app.eventually(30*time.Second, fmt.Sprintf("%.40q at %s is %.40q", key, n.id, value), func() error {
-		got, _, err := n.app.read(n.Client, key, policy)
+func (s *server) becomes(policy client.ReadOption, key, value string) {
+	s.app.t.Helper()
+	s.app.eventually(30*time.Second, fmt.Sprintf("%.40q at %s is %.40q", key, s.id, value), func() error {
+		got, _, err := s.app.read(s.Client, key, policy)
 		if err == nil && got != value {
 			err = fmt.Errorf("it is %.40q", got)
 		}

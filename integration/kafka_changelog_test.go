@@ -77,6 +77,7 @@ func (a *app) deleteRecords(to int64) {
 
 // An idle replica that has read everything is at lag 0, although the log ends with a marker of the broker's.
 func TestS05KafkaCommitMarkerLeavesNoLag(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, nil)
 	_, b := a.pair()
 	w := a.client(kgo.TransactionalID(a.topic("writer")))
@@ -94,6 +95,7 @@ func TestS05KafkaCommitMarkerLeavesNoLag(t *testing.T) {
 // A replica is not caught up while a transaction below the end is open, although everything up to the last stable offset
 // is applied: what is above may be committed.
 func TestS06KafkaOpenTransactionIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, nil)
 	x := a.client(kgo.TransactionalID(a.topic("X")))
 	a.txn(x, kgo.TryCommit, "k0", "v", "k1", "v", "k2", "v")
@@ -130,6 +132,7 @@ func TestS06KafkaOpenTransactionIsWaitedFor(t *testing.T) {
 // An aborted write never shows and hides no committed one: live, after the broker has compacted the log, and after a
 // rebuild from nothing out of the compacted log.
 func TestS07KafkaAbortedWritesNeverShow(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, map[string]string{
 		"segment.ms": "100", "min.cleanable.dirty.ratio": "0.001", "delete.retention.ms": "0", "max.compaction.lag.ms": "200",
 	})
@@ -182,6 +185,7 @@ func TestS07KafkaAbortedWritesNeverShow(t *testing.T) {
 
 // A store whose checkpoint lies below the log's start is dropped and rebuilt: the tombstones in between are gone.
 func TestS08KafkaTruncatedChangelogRebuilds(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, nil)
 	a.write(a.kafka, changelog, "k0", "v", "k1", "v", "k2", "v")
 	n := a.start("a")
@@ -193,7 +197,7 @@ func TestS08KafkaTruncatedChangelogRebuilds(t *testing.T) {
 	}
 	a.deleteRecords(6)
 	fresh := a.start("fresh") // first, since it is to have it from the log alone
-	for _, n := range []*kafkaNode{fresh, n} {
+	for _, n := range []*server{fresh, n} {
 		if !n.Alive() {
 			n.run()
 		}
@@ -219,6 +223,7 @@ func TestS08KafkaTruncatedChangelogRebuilds(t *testing.T) {
 
 // The same under a standby that was stopped in the middle of following.
 func TestS08KafkaTruncatedUnderAFollower(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, nil, "--session-timeout", "30s", "--rebalance-timeout", "10s") // nobody is to notice the pause
 	_, b := a.pair()
 	a.write(a.kafka, changelog, "k0", "v", "k1", "v")
@@ -239,6 +244,7 @@ func TestS08KafkaTruncatedUnderAFollower(t *testing.T) {
 
 // A changelog that is made anew under the same name has nothing to do with what a store holds.
 func TestS08KafkaRecreatedChangelogRebuilds(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, nil)
 	a.write(a.kafka, changelog, "old", "v", "k1", "v")
 	n := a.start("a")
@@ -257,6 +263,7 @@ func TestS08KafkaRecreatedChangelogRebuilds(t *testing.T) {
 
 // An empty changelog may begin anywhere: its replica is caught up at once, at its end.
 func TestS09KafkaEmptyChangelogWithNonZeroEnd(t *testing.T) {
+	t.Parallel()
 	a := tableApp(t, nil)
 	for i := range 10 {
 		a.write(a.kafka, changelog, fmt.Sprintf("k%d", i), "v")

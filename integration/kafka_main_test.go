@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,9 +18,10 @@ import (
 // kafkaTestTimeout bounds one test against the real broker.
 const kafkaTestTimeout = 3 * time.Minute
 
-// shared is what all tests against a real Kafka use: one broker, and the programs, each built at its first use. Tests run
-// one after the other, so one may also kill the broker, if it starts it again.
+// shared is what all tests against a real Kafka use: one broker, and the programs, each built at its first use. A test that
+// kills the broker starts it again and does not call t.Parallel: those that do wait until all others have ended.
 var shared struct {
+	sync.Mutex
 	dir      string
 	broker   *kafkabroker.Broker
 	programs map[string]string // path by name
@@ -59,6 +61,8 @@ func startBroker(ctx context.Context, t *testing.T) {
 		}
 		t.Skip(err)
 	}
+	shared.Lock()
+	defer shared.Unlock()
 	if shared.broker == nil {
 		b, err := kafkabroker.Start(ctx, kafkabroker.Options{Dir: filepath.Join(shared.dir, "kafka"), Properties: brokerProperties})
 		if err != nil {
@@ -84,6 +88,8 @@ func restartBroker(ctx context.Context, t *testing.T) {
 // program is the path of a program of this module.
 func program(ctx context.Context, t *testing.T, name string) string {
 	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
 	if path, ok := shared.programs[name]; ok {
 		return path
 	}
