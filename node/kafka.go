@@ -36,6 +36,7 @@ func (c Config) baseOptions(more ...kgo.Opt) []kgo.Opt {
 		kgo.MetadataMinAge(catalogMinInterval),
 		kgo.RetryBackoffFn(func(tries int) time.Duration { return backoff(tries) }),
 		kgo.RequestRetries(20),
+		kgo.WithHooks(redialer{}),
 		kgo.BrokerMaxReadBytes(maxRecordBytes + 36<<20),
 	}
 	opts = append(opts, c.KafkaOptions...)
