@@ -28,6 +28,9 @@ type gateState struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	cut   bool
+	// refused counts the dials that were refused at one moment.
+	refused   int
+	refusedAt time.Time
 	// thaw is closed when the gate is not frozen.
 	thaw  chan struct{}
 	delay time.Duration
@@ -46,6 +49,7 @@ func NewGateFrom(g *Gate, dial dialFunc) *Gate { return &Gate{dial: dial, state:
 // DialContext connects through the gate.
 func (g *Gate) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	if err := g.state.pass(ctx.Done()); err != nil {
+		g.state.refuse(time.Now())
 		return nil, err
 	}
 	conn, err := g.dial(ctx, network, address)
@@ -61,6 +65,21 @@ func (g *Gate) DialContext(ctx context.Context, network, address string) (net.Co
 	}
 	g.state.conns[gc] = struct{}{}
 	return gc, nil
+}
+
+// maxRefused bounds the dials that are refused at one moment. Who dials in a hot loop stops the bubble's clock, and the test
+// would never end.
+const maxRefused = 1000
+
+func (s *gateState) refuse(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !now.Equal(s.refusedAt) {
+		s.refused, s.refusedAt = 0, now
+	}
+	if s.refused++; s.refused > maxRefused {
+		panic("a node or router dials in a hot loop although it is refused")
+	}
 }
 
 // Dial is DialContext for TCP.
