@@ -115,7 +115,7 @@ func nodeFaults(s *settings, table []setting, broken map[string]bool) []string {
 		return nil
 	}
 	errs := []error{err}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the list itself, not one of its errors
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		errs = joined.Unwrap()
 	}
 	names := make(map[string]string, len(table))

@@ -27,10 +27,11 @@ aggregates: [{store: counts, source: words, count: true}]
 // follows "file:" is node.yaml. T stands for the directory with node.yaml, topology.yaml and bad.yaml.
 func TestLoad(t *testing.T) {
 	datadriven.Walk(t, "testdata/load", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "topology.yaml"), topologyText)
-			write(t, filepath.Join(dir, "bad.yaml"), "application: counts\nsources: [{topic: words, format: text}]\nagregates: []\n")
+			write(t, filepath.Join(dir, "bad.yaml"), "application: counts\nsources: [{topic: words, format: text}]\naggregate: []\n")
 			head, file, hasFile := strings.Cut(d.Input, "file:\n")
 			if hasFile || strings.HasSuffix(d.Input, "file:") {
 				head = strings.TrimSuffix(head, "file:")

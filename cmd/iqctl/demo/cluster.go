@@ -3,6 +3,7 @@ package demo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -98,7 +99,7 @@ func (r *run) awaitCluster(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			if err := context.Cause(ctx); ctx.Err() == context.DeadlineExceeded { //nolint:errorlint // the context's own
+			if err := context.Cause(ctx); errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				return fmt.Errorf("%w: waiting for %s; see the logs in %s", err, missing, r.dir)
 			}
 			return context.Cause(ctx)

@@ -98,7 +98,7 @@ func Run(ctx context.Context, o Options, flightsGz []byte, w io.Writer) (err err
 		}
 	}
 	r.screen.clear()
-	err = errors.Join(err, r.end())
+	err = errors.Join(err, r.end(context.WithoutCancel(ctx)))
 	if temporary {
 		if err == nil || errors.Is(err, errInterrupted) {
 			err = errors.Join(err, os.RemoveAll(dir))
@@ -212,7 +212,7 @@ func (r *run) work(ctx context.Context) (end time.Duration, err error) {
 }
 
 // end stops all that the run has started.
-func (r *run) end() error {
+func (r *run) end(ctx context.Context) error {
 	hurry := make(chan struct{})
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -231,7 +231,7 @@ func (r *run) end() error {
 		err = errors.Join(err, r.client.Close())
 	}
 	r.fleet.stopNodes(hurry)
-	err = errors.Join(err, r.cleanKafka())
+	err = errors.Join(err, r.cleanKafka(ctx))
 	if r.kafka != nil {
 		r.kafka.Close()
 	}

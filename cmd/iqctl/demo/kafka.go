@@ -140,14 +140,11 @@ func (r *run) processedSoFar(ctx context.Context) (int64, error) {
 }
 
 // cleanKafka deletes what the run has made in a Kafka of the user's.
-func (r *run) cleanKafka() error {
-	if r.admin == nil {
+func (r *run) cleanKafka(ctx context.Context) error {
+	if r.admin == nil || r.o.Kafka == kafkaEmbedded || r.o.Kafka == kafkaReal {
 		return nil
 	}
-	if r.o.Kafka == kafkaEmbedded || r.o.Kafka == kafkaReal {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), cleanupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
 	defer cancel()
 	topics, err := r.admin.ListTopics(ctx)
 	if err != nil {

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -38,7 +39,7 @@ func (r *run) killAndRestart(ctx context.Context) error {
 	k.node, k.lost = r.view.Load().busiest()
 	victim := r.nodes[k.node]
 	if victim == nil {
-		return fmt.Errorf("no node to kill: none is active of anything")
+		return errors.New("no node to kill: none is active of anything")
 	}
 	victim.kill()
 	k.killed.set(r.now())
@@ -96,7 +97,7 @@ func (r *run) probeStrong(ctx context.Context) error {
 			continue // no key of it has been read, perhaps it has none
 		}
 		wg.Go(func() {
-			if r.probe(ctx, p, key.(string)) && first.set(r.now()) { //nolint:errcheck,revive // known holds strings
+			if r.probe(ctx, p, key.(string)) && first.set(r.now()) {
 				r.screen.event(fmt.Sprintf("first strong read of what %s held: %s after the kill", k.node, short(r.now()-killed)))
 			}
 		})

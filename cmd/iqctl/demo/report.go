@@ -127,7 +127,7 @@ func (p report) text(s *screen) string {
 	}
 	b.WriteString("Most flights went to")
 	for _, t := range p.TopDestinations {
-		fmt.Fprintf(&b, "  %v %s", t[0], thousands(int64(t[1].(int)))) //nolint:errcheck // made by result
+		fmt.Fprintf(&b, "  %v %s", t[0], thousands(int64(t[1].(int))))
 	}
 	fmt.Fprintf(&b, "\n\n%s\n", s.bold(fmt.Sprintf("%-22s %8s %7s %10s %11s %12s %14s", "Reads", "served", "failed", "by active", "by standby", "longest gap", "max staleness")))
 	for _, d := range p.Reads {
