@@ -137,6 +137,7 @@ func (d *dispatch) note(t target, e *tryError) {
 	if d.failed == nil {
 		d.failed = e.err
 	}
+	d.read.failures++
 	d.attempts = append(d.attempts, attemptToProto(t.Node, e))
 }
 

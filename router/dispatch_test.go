@@ -424,3 +424,26 @@ func TestWaitOverAsksTheSuspectAfterAll(t *testing.T) {
 		}
 	})
 }
+
+// TestPatientReadDoesNotHammerANodeThatRefuses: the view changes with every heartbeat, and says each time that the node
+// may answer.
+func TestPatientReadDoesNotHammerANodeThatRefuses(t *testing.T) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
+		a := w.join("a", active(100))
+		others := make([]*fakeNode, 10) // 100 views a second
+		for i := range others {
+			others[i] = w.join(string(rune('b'+i)), nil...)
+			defer others[i].kill()
+			advance(9 * time.Millisecond)
+		}
+		defer a.kill()
+		a.fails(iqerr.Status(&iqerr.NoActiveError{Refusals: iqerr.Refusals{Store: "s"}}))
+		m := get(modeStrong)
+		m.Policy.Wait = durationpb.New(1900 * time.Millisecond)
+		_, err, _ := w.ask(m)
+		if !errors.Is(iqerr.FromStatus(err), iqerr.ErrNoActive) || a.count() < 8 || a.count() > 18 {
+			t.Errorf("asked %d times, then %v", a.count(), err)
+		}
+	})
+}

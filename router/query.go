@@ -63,7 +63,7 @@ func (r *Router) get(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse
 		if err == nil || rd.wait == 0 || !mayPass(err) {
 			return resp, err
 		}
-		over, err := held.forNext(ctx, edition, err)
+		over, err := held.forNext(ctx, edition, rd.failures, err)
 		if err != nil {
 			return nil, err
 		}

@@ -8,9 +8,13 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-// waitPause is the least time between two decisions of a read that waits: views change with every heartbeat, and a read
-// that a node refused although the view names it would else ask that node each time.
-const waitPause = 10 * time.Millisecond
+// waitPause is the least time between two decisions of a read that waits, because views change with every heartbeat. It
+// doubles, waitDoublings times at most, each time that a node fails the read although the view names it: many reads that
+// wait must not hammer that node.
+const (
+	waitPause     = 10 * time.Millisecond
+	waitDoublings = 4
+)
 
 // mayPass says whether a failure may end by itself while the read waits.
 func mayPass(err error) bool {
@@ -33,10 +37,10 @@ type waiter struct {
 	holds  bool // one of MaxWaiters places
 }
 
-// forNext returns when it is time to decide again: the view is newer than e, and waitPause has passed; or for the last
-// time, because the read's wait is over. The error is an *iqerr.OverloadedError when too many wait, an
+// forNext returns when it is time to decide again: the view is newer than e, and waitPause, doubled for the failures so
+// far, has passed; or for the last time, because the read's wait is over. The error is an *iqerr.OverloadedError when too many wait, an
 // *iqerr.ClosingError when the router stops, and refused when the caller's own time is over.
-func (w *waiter) forNext(ctx context.Context, e *edition, refused error) (over bool, err error) {
+func (w *waiter) forNext(ctx context.Context, e *edition, failures int, refused error) (over bool, err error) {
 	r := w.router
 	if !w.holds {
 		n, limit := r.waiting.Add(1), int64(r.config.MaxWaiters)
@@ -51,7 +55,7 @@ func (w *waiter) forNext(ctx context.Context, e *edition, refused error) (over b
 	}
 	end := time.NewTimer(left)
 	defer end.Stop()
-	pause := time.NewTimer(waitPause)
+	pause := time.NewTimer(waitPause << min(failures, waitDoublings))
 	defer pause.Stop()
 	newer := e.superseded
 	for paused := false; newer != nil || !paused; {

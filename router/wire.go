@@ -156,7 +156,8 @@ type read struct {
 	request   *iqv1.GetRequest
 	policy    Policy
 	wait      time.Duration
-	partition int32 // NoPartition: that of the key
+	partition int32 // noPartition: that of the key
+	failures  int   // of nodes that were asked so far
 }
 
 // noPartition says that the caller leaves the partition to the key.
