@@ -131,7 +131,7 @@ func makeDir(dir string) (path string, temporary bool, err error) {
 
 // play is the run from Kafka's start to the report.
 func (r *run) play(ctx context.Context) error {
-	r.screen.print(fmt.Sprintf("iqgate demo: %s flights in %s, %s, %s of each store partition, Kafka: %s\n",
+	r.screen.print(fmt.Sprintf("iqgate demo: %s flights in %s, %s, %s of each partition, Kafka %s\n",
 		thousands(int64(len(r.flights.lines))), r.o.Duration, count(r.o.Nodes, "node"), count(r.o.Standbys, "standby"), r.o.Kafka))
 	if err := r.startKafka(ctx); err != nil {
 		return err

@@ -111,6 +111,9 @@ func (p report) json() (string, error) {
 	return string(text) + "\n", err
 }
 
+// tableRow is a row of a table of reads that fits a terminal of 80 columns.
+const tableRow = "%-20s %7s %6s %9s %10s %11s %9s"
+
 // text is the report for a person.
 func (p report) text(s *screen) string {
 	var b strings.Builder
@@ -129,11 +132,12 @@ func (p report) text(s *screen) string {
 	for _, t := range p.TopDestinations {
 		fmt.Fprintf(&b, "  %v %s", t[0], thousands(int64(t[1].(int))))
 	}
-	fmt.Fprintf(&b, "\n\n%s\n", s.bold(fmt.Sprintf("%-22s %8s %7s %10s %11s %12s %14s", "Reads", "served", "failed", "by active", "by standby", "longest gap", "max staleness")))
+	fmt.Fprintf(&b, "\n\n%s\n", s.bold(fmt.Sprintf(tableRow, "Reads", "served", "failed", "by active", "by standby", "longest gap", "stalest")))
 	for _, d := range p.Reads {
-		fmt.Fprintf(&b, "%-22s %8s %7s %10s %11s %12s %14s%s\n", d.Policy, thousands(int64(d.Served)), thousands(int64(d.Failed)),
-			thousands(int64(d.ByRole.Active)), thousands(int64(d.ByRole.Standby+d.ByRole.Warmup)), milliseconds(d.LongestGapMS), milliseconds(d.MaxStalenessMS), reasons(d))
+		fmt.Fprintf(&b, tableRow+"\n", d.Policy, thousands(int64(d.Served)), thousands(int64(d.Failed)),
+			thousands(int64(d.ByRole.Active)), thousands(int64(d.ByRole.Standby+d.ByRole.Warmup)), milliseconds(d.LongestGapMS), milliseconds(d.MaxStalenessMS))
 	}
+	b.WriteString(reasons(p.Reads))
 	if p.Killed == "" {
 		return b.String()
 	}
@@ -154,17 +158,20 @@ func milliseconds(ms int64) string {
 	return short(time.Duration(ms) * time.Millisecond)
 }
 
-// reasons says why reads failed, the most frequent reason first by name.
-func reasons(d readReport) string {
-	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(d.FailedReasons)) {
-		parts = append(parts, fmt.Sprintf("%s %d", reason, d.FailedReasons[reason]))
+// reasons says why reads failed, a line for each policy that had failures.
+func reasons(all []readReport) string {
+	var b strings.Builder
+	for _, d := range all {
+		var parts []string
+		for _, reason := range slices.Sorted(maps.Keys(d.FailedReasons)) {
+			parts = append(parts, fmt.Sprintf("%s %d", reason, d.FailedReasons[reason]))
+		}
+		if len(parts) > 0 {
+			fmt.Fprintf(&b, "  %s failed: %s\n", d.Policy, strings.Join(parts, ", "))
+		}
+		if d.BoundBroken > 0 {
+			fmt.Fprintf(&b, "  %s: %s beyond the bound, which must not be\n", d.Policy, count(d.BoundBroken, "answer"))
+		}
 	}
-	if d.BoundBroken > 0 {
-		parts = append(parts, fmt.Sprintf("BOUND BROKEN %d", d.BoundBroken))
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "  " + strings.Join(parts, ", ")
+	return b.String()
 }

@@ -38,14 +38,14 @@ func (r *run) status() (block []string, line string) {
 			parts = append(parts, v.name+" "+brief(v))
 		}
 	}
-	block = append(block, "", fmt.Sprintf("%-22s %8s %7s %9s %10s %12s", "reads", "served", "failed", "by active", "by standby", "longest gap"))
+	block = append(block, "", fmt.Sprintf(tableRow, "reads", "served", "failed", "by active", "by standby", "longest gap", "stalest"))
 	served, failed := 0, 0
 	now := r.now()
 	for _, d := range r.readers {
 		t := d.at(now)
 		served, failed = served+t.served, failed+t.failed
-		block = append(block, fmt.Sprintf("%-22s %8s %7s %9s %10s %12s", d.policy.name,
-			thousands(int64(t.served)), thousands(int64(t.failed)), thousands(int64(t.active)), thousands(int64(t.standby+t.warmup)), short(t.longestGap)))
+		block = append(block, fmt.Sprintf(tableRow, d.policy.name,
+			thousands(int64(t.served)), thousands(int64(t.failed)), thousands(int64(t.active)), thousands(int64(t.standby+t.warmup)), short(t.longestGap), short(t.stalest)))
 	}
 	line = fmt.Sprintf("fed %s, processed %s | %s | reads %s, failed %s",
 		thousands(fed), thousands(processed), strings.Join(parts, ", "), thousands(int64(served)), thousands(int64(failed)))
