@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -128,9 +129,9 @@ func (a *app) client(opts ...kgo.Opt) *kgo.Client {
 func (a *app) write(cl *kgo.Client, topic string, kvs ...string) {
 	a.t.Helper()
 	var recs []*kgo.Record
-	for i := 0; i < len(kvs); i += 2 {
-		rec := &kgo.Record{Topic: a.topic(topic), Key: []byte(kvs[i]), Value: []byte(kvs[i+1])}
-		if kvs[i+1] == "null" {
+	for kv := range slices.Chunk(kvs, 2) {
+		rec := &kgo.Record{Topic: a.topic(topic), Key: []byte(kv[0]), Value: []byte(kv[1])}
+		if kv[1] == "null" {
 			rec.Value = nil
 		}
 		recs = append(recs, rec)
@@ -183,32 +184,31 @@ type server struct {
 	program string
 	id      string
 	address string
-	flags   []string
 }
 
 // start starts a node.
-func (a *app) start(id string, flags ...string) *server {
+func (a *app) start(id string) *server {
 	a.t.Helper()
-	n := a.serve("iqnode", id, flags)
+	n := a.serve("iqnode", id)
 	a.nodes[id] = n
 	return n
 }
 
 // startRouter starts a router.
-func (a *app) startRouter(id string, flags ...string) *server {
+func (a *app) startRouter(id string) *server {
 	a.t.Helper()
-	r := a.serve("iqrouter", id, flags)
+	r := a.serve("iqrouter", id)
 	a.routers = append(a.routers, r)
 	return r
 }
 
-func (a *app) serve(program, id string, flags []string) *server {
+func (a *app) serve(program, id string) *server {
 	a.t.Helper()
 	address, err := process.Address()
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	s := &server{app: a, program: program, id: id, address: address, flags: flags, Client: a.ask(address)}
+	s := &server{app: a, program: program, id: id, address: address, Client: a.ask(address)}
 	s.run()
 	a.t.Cleanup(func() {
 		s.Kill()
@@ -233,7 +233,7 @@ func (s *server) run(env ...string) {
 	a := s.app
 	a.t.Helper()
 	p, err := process.Start(process.Spec{
-		Path: program(a.ctx, a.t, s.program), Args: append(s.arguments(), s.flags...), Env: env, Log: filepath.Join(a.dir, s.id+".log"),
+		Path: program(a.ctx, a.t, s.program), Args: s.arguments(), Env: env, Log: filepath.Join(a.dir, s.id+".log"),
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -361,13 +361,13 @@ func (a *app) read(from *client.Client, key string, opts ...client.ReadOption) (
 // expect reads keys of the store "table"; pairs of key and value, "absent" for none.
 func (s *server) expect(policy client.ReadOption, kvs ...string) {
 	s.app.t.Helper()
-	for i := 0; i < len(kvs); i += 2 {
-		got, _, err := s.app.read(s.Client, kvs[i], policy, client.Wait(time.Second))
+	for kv := range slices.Chunk(kvs, 2) {
+		got, _, err := s.app.read(s.Client, kv[0], policy, client.Wait(time.Second))
 		if err != nil {
-			s.app.t.Fatalf("%.40q at %s: %v", kvs[i], s.id, err)
+			s.app.t.Fatalf("%.40q at %s: %v", kv[0], s.id, err)
 		}
-		if got != kvs[i+1] {
-			s.app.t.Fatalf("%.40q at %s is %.40q, want %.40q", kvs[i], s.id, got, kvs[i+1])
+		if got != kv[1] {
+			s.app.t.Fatalf("%.40q at %s is %.40q, want %.40q", kv[0], s.id, got, kv[1])
 		}
 	}
 }
@@ -397,7 +397,7 @@ func (a *app) number(from *client.Client, store, key string, opts ...client.Read
 	case len(res.Value) != 8:
 		return 0, fmt.Errorf("%q is no int64", res.Value)
 	}
-	return int64(binary.BigEndian.Uint64(res.Value)), nil //nolint:gosec // Java's big-endian long
+	return int64(binary.BigEndian.Uint64(res.Value)), nil // Java's big-endian long
 }
 
 // sumsTo waits until strong reads give exactly these numbers of a store. One that is too large fails at once: it would

@@ -5,6 +5,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -32,9 +33,7 @@ func tableApp(t *testing.T, configs map[string]string, flags ...string) *app {
 func (a *app) createChangelog(configs map[string]string) {
 	a.t.Helper()
 	all := map[string]string{"cleanup.policy": "compact"}
-	for k, v := range configs {
-		all[k] = v
-	}
+	maps.Copy(all, configs)
 	a.createTopic(changelog, 1, all)
 }
 

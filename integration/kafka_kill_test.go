@@ -3,11 +3,11 @@
 package integration
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -43,20 +43,17 @@ type feed struct {
 // startFeed writes a row of each group every interval.
 func (a *app) startFeed(interval time.Duration) *feed {
 	f := &feed{counts: make(map[string]int64), sums: make(map[string]int64)}
-	ctx, cancel := context.WithCancel(a.ctx)
-	done := make(chan error, 1)
-	go func() { done <- a.feed(ctx, f, interval) }()
-	f.stop = func() error {
-		cancel()
-		err := <-done
-		done <- err // for a second call
-		return err
-	}
+	halt, done := make(chan struct{}), make(chan error, 1)
+	go func() { done <- a.feed(halt, f, interval) }()
+	f.stop = sync.OnceValue(func() error {
+		close(halt)
+		return <-done
+	})
 	a.t.Cleanup(func() { _ = f.stop() })
 	return f
 }
 
-func (a *app) feed(ctx context.Context, f *feed, interval time.Duration) error {
+func (a *app) feed(halt <-chan struct{}, f *feed, interval time.Duration) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for n := int64(1); ; n++ {
@@ -72,7 +69,7 @@ func (a *app) feed(ctx context.Context, f *feed, interval time.Duration) error {
 		}
 		select {
 		case <-tick.C:
-		case <-ctx.Done():
+		case <-halt:
 			return nil
 		}
 	}
@@ -137,7 +134,7 @@ func (a *app) changesComplete(topic string, want map[string]int64) {
 	a.t.Helper()
 	last := make(map[string]int64)
 	for _, r := range a.readAll(topic) {
-		key, n := string(r.Key), int64(binary.BigEndian.Uint64(r.Value)) //nolint:gosec // Java's big-endian long
+		key, n := string(r.Key), int64(binary.BigEndian.Uint64(r.Value)) // Java's big-endian long
 		if n != last[key]+1 {
 			a.t.Fatalf("%s: after %d of %s comes %d, at offset %d of partition %d", topic, last[key], key, n, r.Offset, r.Partition)
 		}
@@ -164,7 +161,7 @@ func TestKafkaKillFiftyTimesLosesNothing(t *testing.T) {
 		if step := planned[n]; step != "" {
 			select {
 			case <-n.Done():
-				if n.Process.Signal() != syscall.SIGKILL {
+				if n.Signal() != syscall.SIGKILL {
 					t.Fatalf("node %s ended by itself: %v", n.id, n.Err())
 				}
 				crashed[step]++
