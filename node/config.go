@@ -79,6 +79,9 @@ type Config struct {
 	ReportInterval time.Duration
 	// ReleaseDelay is how long a replica that is not assigned any more goes on following and serving. Default 10s.
 	ReleaseDelay time.Duration
+	// CleanupDelay is how long the directory of a store that is not assigned any more is kept after that (Kafka Streams'
+	// state.cleanup.delay.ms). Default 10m.
+	CleanupDelay time.Duration
 	// TopicCheckInterval is the time between two looks at the partition counts of the topics. Default 1s.
 	TopicCheckInterval time.Duration
 	// TaskRetry is how long a task that failed on a record rests before it is tried again. Default 30s.
@@ -138,6 +141,7 @@ func (c Config) withDefaults() Config {
 	c.LagSampleMaxAge = or(c.LagSampleMaxAge, 5*time.Second)
 	c.ReportInterval = or(c.ReportInterval, 100*time.Millisecond)
 	c.ReleaseDelay = or(c.ReleaseDelay, 10*time.Second)
+	c.CleanupDelay = or(c.CleanupDelay, 10*time.Minute)
 	c.TopicCheckInterval = or(c.TopicCheckInterval, time.Second)
 	c.TaskRetry = or(c.TaskRetry, 30*time.Second)
 	c.ShutdownTimeout = or(c.ShutdownTimeout, 10*time.Second)
@@ -214,6 +218,7 @@ func (c Config) Validate() error {
 		{"LagSampleMaxAge", c.LagSampleMaxAge},
 		{"ReportInterval", c.ReportInterval},
 		{"ReleaseDelay", c.ReleaseDelay},
+		{"CleanupDelay", c.CleanupDelay},
 		{"TopicCheckInterval", c.TopicCheckInterval},
 		{"TaskRetry", c.TaskRetry},
 		{"ShutdownTimeout", c.ShutdownTimeout},

@@ -80,6 +80,7 @@ func storeProto(s metadata.StoreInfo) *iqv1.StoreInfo {
 	return &iqv1.StoreInfo{
 		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
 		Partitioner: s.Partitioner, Changelog: s.Changelog, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
+		ChangelogId: s.ChangelogID,
 	}
 }
 

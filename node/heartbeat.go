@@ -102,18 +102,19 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 	defer tick.Stop()
 	wantFull, lastFull := true, time.Now()
 	var had *metadata.HostMap
-	replicas := 0
+	replicas, version := 0, int64(0)
 	for {
 		changed := r.n.roles.wait()
 		hosts := r.n.hostMap()
 		// A partial report cannot say that a replica is gone, so fewer replicas or another map make a full one.
 		now := len(r.n.replicaList())
-		wantFull = wantFull || now < replicas || hosts != had || time.Since(lastFull) >= fullReportEvery
+		stores := r.n.storesVersion()
+		wantFull = wantFull || now < replicas || hosts != had || stores != version || time.Since(lastFull) >= fullReportEvery
 		req := r.n.report(wantFull)
 		if wantFull {
 			lastFull = time.Now()
 		}
-		had, replicas = hosts, now
+		had, replicas, version = hosts, now, stores
 		if err := st.Send(req); err != nil {
 			select {
 			case err = <-broken:

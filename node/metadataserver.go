@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/hex"
 	"slices"
 	"strings"
 	"time"
@@ -119,6 +120,9 @@ func (up *running) storeInfos() []metadata.StoreInfo {
 		}
 		if c, ok := changes[name]; ok {
 			info.ActualPartitions = c.actual
+		}
+		if topic, ok := up.catalog.topic(spec.Changelog); ok && topic.id != [16]byte{} {
+			info.ChangelogID = hex.EncodeToString(topic.id[:])
 		}
 		all = append(all, info)
 	}

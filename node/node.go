@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,9 @@ const (
 	serverWindow     = 1 << 20
 	serverMaxStreams = 100_000
 )
+
+// settleLimit bounds how long a starting node looks at its own stores before it joins the group.
+const settleLimit = 2 * time.Second
 
 // A Node runs an application's tasks and serves their state. New makes it and starts nothing; Run owns every goroutine.
 type Node struct {
@@ -62,6 +66,9 @@ type running struct {
 	hosts    atomic.Pointer[metadata.HostMap]
 	changed  atomic.Pointer[map[string]countChange] // by store
 	awaited  atomic.Pointer[[]metadata.TaskID]      // see assign.Given.Awaited
+	version  atomic.Int64                           // of what storeInfos tells
+
+	changelogs map[string][16]byte // topic ids by store; the catalog's goroutine alone
 }
 
 // countChange is a source topic whose partition count is not what a store was built with (S29).
@@ -78,8 +85,9 @@ func (up *running) changes() map[string]countChange {
 	return nil
 }
 
-// checkCounts compares the topics' partition counts with the stores'.
-func (up *running) checkCounts(log *slog.Logger) {
+// checkCounts compares the topics' partition counts with the stores' and says whether what is known of the stores is
+// another than before.
+func (up *running) checkCounts(log *slog.Logger) (differs bool) {
 	changes := make(map[string]countChange)
 	for name, spec := range up.tasks.stores {
 		for _, topic := range up.tasks.sources(spec) {
@@ -96,6 +104,15 @@ func (up *running) checkCounts(log *slog.Logger) {
 		}
 	}
 	up.changed.Store(&changes)
+	ids := make(map[string][16]byte, len(up.tasks.stores))
+	for name, spec := range up.tasks.stores {
+		if topic, ok := up.catalog.topic(spec.Changelog); ok {
+			ids[name] = topic.id
+		}
+	}
+	differs = !maps.Equal(old, changes) || !maps.Equal(up.changelogs, ids)
+	up.changelogs = ids
+	return differs
 }
 
 // New checks the configuration and listens, so that a port that is taken is an error at once. It starts nothing.
@@ -244,7 +261,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 	set := &replicaSet{
 		application: n.group, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
 		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log},
-		dir:          n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
+		dir:          n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, cleanupDelay: n.cfg.CleanupDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
 	}
 	set.mu.all = make(map[metadata.Partition]*replica)
 	set.publish()
@@ -267,7 +284,12 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 	w.owned.Store(&[]metadata.TaskID{})
 	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w, member: m}
 	up.checkCounts(n.log)
-	cat.refreshed = func() { up.checkCounts(n.log) }
+	cat.refreshed = func() {
+		if up.checkCounts(n.log) {
+			up.version.Add(1)
+			n.roles.announce()
+		}
+	}
 	m.owned = func() []metadata.TaskID { return *w.owned.Load() }
 	m.lags = func() map[metadata.TaskID]int64 { return set.taskLags(time.Now()) }
 	m.lost = w.lost
@@ -293,7 +315,10 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 		h.Go(func() error { return m.beat(hctx) })
 		h.Go(func() error { return n.watchAwaited(hctx, up) })
 		h.Go(func() error { return w.purge(hctx) })
-		g.Go(func() error { return m.run(gctx) })
+		g.Go(func() error {
+			set.settle(gctx, settleLimit)
+			return m.run(gctx)
+		})
 		g.Go(func() error { return w.run(gctx) })
 		err := g.Wait()
 		stopRest()
@@ -306,6 +331,14 @@ func (n *Node) hostMap() *metadata.HostMap {
 		return up.hosts.Load()
 	}
 	return nil
+}
+
+// storesVersion changes with what storeInfos tells.
+func (n *Node) storesVersion() int64 {
+	if up := n.up.Load(); up != nil {
+		return up.version.Load()
+	}
+	return 0
 }
 
 func (n *Node) replicaList() []*replica {

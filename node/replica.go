@@ -57,6 +57,7 @@ type replica struct {
 	restoreEnd atomic.Int64 // the end that restoring must pass, unknown before the first fetch
 	caughtUp   atomic.Bool  // has passed restoreEnd
 	broken     atomic.Pointer[brokenStore]
+	resting    atomic.Int64 // until when the tail leaves it alone, in nanoseconds of set.base
 	released   atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
 }
 
@@ -128,7 +129,8 @@ func (r *replica) position() int64 {
 // at implements cursor: the tail fetches from here while no task writes the replica.
 func (r *replica) at() (metadata.TopicPartition, int64, bool) {
 	next := r.next.Load()
-	return r.changelog, next, next >= 0 && len(r.writer) > 0 && r.broken.Load() == nil
+	ok := next >= 0 && len(r.writer) > 0 && r.broken.Load() == nil && int64(time.Since(r.set.base)) >= r.resting.Load()
+	return r.changelog, next, ok
 }
 
 // deliver implements cursor: it applies a batch of committed changelog records.
@@ -151,7 +153,7 @@ func (r *replica) deliver(_ context.Context, b batch) {
 	}
 	if b.next > b.from {
 		if err := kv.Apply(changesOf(b), store.Checkpoint{Position: b.next}); err != nil {
-			r.breakDown("apply: " + err.Error())
+			r.applyFailed(err)
 			return
 		}
 		r.next.Store(b.next)
@@ -189,6 +191,20 @@ func changesOf(b batch) []store.Change {
 		changes = append(changes, c)
 	}
 	return changes
+}
+
+// noSpaceRest is the pause before the next try when the disk is full.
+const noSpaceRest = time.Second
+
+// applyFailed rests while the disk is full: nothing was written, what is there stays right, and its lag grows. Any other
+// failure leaves a store that nobody can trust.
+func (r *replica) applyFailed(err error) {
+	if errors.Is(err, store.ErrNoSpace) {
+		r.set.log.Error("the disk is full", slog.String("store", r.id.String()), slog.Any("error", err))
+		r.resting.Store(int64(time.Since(r.set.base) + noSpaceRest))
+		return
+	}
+	r.breakDown("apply: " + err.Error())
 }
 
 // breakDown marks the store to be dropped and rebuilt from the changelog; the replica set does it. Readers keep what

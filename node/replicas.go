@@ -41,6 +41,7 @@ type replicaSet struct {
 	storeOptions store.Options
 	dir          string
 	releaseDelay time.Duration
+	cleanupDelay time.Duration
 	base         time.Time
 	tasks        *taskTable
 
@@ -137,9 +138,11 @@ func (s *replicaSet) run(ctx context.Context) error {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
 	notBefore := make(map[metadata.Partition]time.Time)
+	closed := make(map[metadata.Partition]time.Time)
 	for {
 		s.openMissing(ctx, notBefore)
-		s.releaseUnassigned(ctx)
+		s.releaseUnassigned(ctx, closed)
+		s.cleanUp(closed)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -185,7 +188,7 @@ func (s *replicaSet) openMissing(ctx context.Context, notBefore map[metadata.Par
 
 // releaseUnassigned closes the replicas that have not been assigned for the release delay. Their directories stay: the
 // task may come back.
-func (s *replicaSet) releaseUnassigned(ctx context.Context) {
+func (s *replicaSet) releaseUnassigned(ctx context.Context, closed map[metadata.Partition]time.Time) {
 	now := int64(time.Since(s.base))
 	for _, r := range s.list() {
 		released := r.released.Load()
@@ -203,8 +206,52 @@ func (s *replicaSet) releaseUnassigned(ctx context.Context) {
 			r.give()
 			continue
 		}
+		closed[r.id] = time.Now()
 		if err := r.close(); err != nil && ctx.Err() == nil {
 			s.log.Warn("cannot close a store", slog.String("store", r.id.String()), slog.Any("error", err))
+		}
+	}
+}
+
+// cleanUp removes the directories of stores that have been closed for the clean-up delay and did not come back.
+func (s *replicaSet) cleanUp(closed map[metadata.Partition]time.Time) {
+	for id, since := range closed {
+		if s.get(id) != nil {
+			delete(closed, id)
+			continue
+		}
+		if time.Since(since) < s.cleanupDelay {
+			continue
+		}
+		delete(closed, id)
+		if err := store.Remove(s.storeDir(id)); err != nil {
+			s.log.Warn("cannot remove an unused store", slog.String("store", id.String()), slog.Any("error", err))
+			continue
+		}
+		s.log.Info("removed an unused store", slog.String("store", id.String()))
+	}
+}
+
+// settle waits until the lag of each local store is known, or limit has passed, so that the first assignment knows what is
+// here.
+func (s *replicaSet) settle(ctx context.Context, limit time.Duration) {
+	t := time.NewTimer(limit)
+	defer t.Stop()
+	for {
+		changed := s.news.wait()
+		waiting := false
+		for _, lag := range s.taskLags(time.Now()) {
+			waiting = waiting || lag == metadata.LagUnknown
+		}
+		if !waiting {
+			return
+		}
+		select {
+		case <-changed:
+		case <-t.C:
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (t *activeTask) process(limit int) (int, error) {
 	for _, in := range t.inputs {
 		b, err := in.take(limit)
 		if err != nil {
-			return n, fmt.Errorf("read %s: %w", in.tp, err)
+			return n, &inputError{tp: in.tp, err: err}
 		}
 		for _, rec := range b.records {
 			if err := t.task.Process(recordOf(rec)); err != nil {
@@ -109,6 +109,17 @@ func (t *activeTask) process(limit int) (int, error) {
 	t.records += int64(n)
 	return n, nil
 }
+
+// inputError says that an input cannot be read on from where the task was: its records were deleted, or the topic was
+// made anew. A promotion finds out where to go on.
+type inputError struct {
+	tp  metadata.TopicPartition
+	err error
+}
+
+func (e *inputError) Error() string { return "read " + e.tp.String() + ": " + e.err.Error() }
+
+func (e *inputError) Unwrap() error { return e.err }
 
 // recordOf is a fetched record as processors see it. kgo gives an empty key or value where there is one and nil where
 // there is none.

@@ -204,7 +204,7 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 			if len(s.changes) > 0 {
 				at.Position = s.last + 1
 				if err := s.kv.Apply(s.changes, at); err != nil {
-					s.replica.breakDown("apply: " + err.Error())
+					s.replica.applyFailed(err)
 					return fmt.Errorf("apply to store %s: %w", s.info.id, err)
 				}
 			}

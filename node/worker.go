@@ -443,10 +443,11 @@ func (w *worker) processSome() (int, error) {
 		g.Go(func() error {
 			n, err := t.process(limit)
 			total.Add(int64(n))
-			if err != nil {
-				return &taskError{task: t, err: err}
+			var input *inputError
+			if err == nil || errors.As(err, &input) {
+				return err
 			}
-			return nil
+			return &taskError{task: t, err: err}
 		})
 	}
 	err := g.Wait()

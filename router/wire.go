@@ -92,7 +92,7 @@ func replicaFromProto(s *iqv1.ReplicaStatus) metadata.Replica {
 func storeFromProto(s *iqv1.StoreInfo) metadata.StoreInfo {
 	return metadata.StoreInfo{
 		Name: s.GetName(), Partitions: s.GetPartitions(), Kind: s.GetKind(), KeySerde: s.GetKeySerde(),
-		ValueSerde: s.GetValueSerde(), Partitioner: s.GetPartitioner(), Changelog: s.GetChangelog(),
+		ValueSerde: s.GetValueSerde(), Partitioner: s.GetPartitioner(), Changelog: s.GetChangelog(), ChangelogID: s.GetChangelogId(),
 		SourceTopics: s.GetSourceTopics(), ActualPartitions: s.GetActualPartitions(),
 	}
 }
@@ -100,7 +100,7 @@ func storeFromProto(s *iqv1.StoreInfo) metadata.StoreInfo {
 func storeToProto(s metadata.StoreInfo) *iqv1.StoreInfo {
 	return &iqv1.StoreInfo{
 		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
-		Partitioner: s.Partitioner, Changelog: s.Changelog, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
+		Partitioner: s.Partitioner, Changelog: s.Changelog, ChangelogId: s.ChangelogID, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
 	}
 }
 

@@ -403,8 +403,10 @@ type StoreInfo struct {
 	SourceTopics []string `protobuf:"bytes,8,rep,name=source_topics,json=sourceTopics,proto3" json:"source_topics,omitempty"`
 	// actual_partitions is the count that the source topics have now; reads are refused when it differs.
 	ActualPartitions int32 `protobuf:"varint,9,opt,name=actual_partitions,json=actualPartitions,proto3" json:"actual_partitions,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// changelog_id is the changelog's topic id, in hexadecimal: a changelog that is made anew begins a new count of ends.
+	ChangelogId   string `protobuf:"bytes,10,opt,name=changelog_id,json=changelogId,proto3" json:"changelog_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *StoreInfo) Reset() {
@@ -498,6 +500,13 @@ func (x *StoreInfo) GetActualPartitions() int32 {
 		return x.ActualPartitions
 	}
 	return 0
+}
+
+func (x *StoreInfo) GetChangelogId() string {
+	if x != nil {
+		return x.ChangelogId
+	}
+	return ""
 }
 
 type QueryKeyRequest struct {
@@ -885,7 +894,7 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x13\n" +
 	"\x11ListStoresRequest\">\n" +
 	"\x12ListStoresResponse\x12(\n" +
-	"\x06stores\x18\x01 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores\"\xa3\x02\n" +
+	"\x06stores\x18\x01 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores\"\xc6\x02\n" +
 	"\tStoreInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -898,7 +907,9 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\vpartitioner\x18\x06 \x01(\tR\vpartitioner\x12\x1c\n" +
 	"\tchangelog\x18\a \x01(\tR\tchangelog\x12#\n" +
 	"\rsource_topics\x18\b \x03(\tR\fsourceTopics\x12+\n" +
-	"\x11actual_partitions\x18\t \x01(\x05R\x10actualPartitions\"9\n" +
+	"\x11actual_partitions\x18\t \x01(\x05R\x10actualPartitions\x12!\n" +
+	"\fchangelog_id\x18\n" +
+	" \x01(\tR\vchangelogId\"9\n" +
 	"\x0fQueryKeyRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\"G\n" +
