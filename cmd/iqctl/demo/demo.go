@@ -43,6 +43,8 @@ type run struct {
 	brokers, router string // addresses
 	kafka           *kgo.Client
 	admin           *kadm.Client
+	created         bool        // topics, perhaps
+	ending          atomic.Bool // all is being stopped
 	client          *client.Client
 	nodes           map[string]*child // the kill's alone once all have started
 
@@ -98,6 +100,9 @@ func Run(ctx context.Context, o Options, flightsGz []byte, w io.Writer) (err err
 		}
 	}
 	r.screen.clear()
+	if dead, ok := errors.AsType[*deathError](err); ok {
+		r.screen.print("the end of " + dead.child.log + ":\n" + dead.tail + "\n")
+	}
 	err = errors.Join(err, r.end(context.WithoutCancel(ctx)))
 	if temporary {
 		if err == nil || errors.Is(err, errInterrupted) {
@@ -213,6 +218,7 @@ func (r *run) work(ctx context.Context) (end time.Duration, err error) {
 
 // end stops all that the run has started.
 func (r *run) end(ctx context.Context) error {
+	r.ending.Store(true)
 	hurry := make(chan struct{})
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)

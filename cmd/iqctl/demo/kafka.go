@@ -74,6 +74,12 @@ func (r *run) startKafka(ctx context.Context) error {
 			return err
 		}
 		r.broker, r.brokers = b, b.Addr()
+		go func() {
+			<-b.Done()
+			if !r.ending.Load() {
+				r.fleet.tell(errors.New("apache kafka ended unasked; see " + filepath.Join(r.dir, "kafka", "kafka.log")))
+			}
+		}()
 		r.screen.event("Apache Kafka at " + r.brokers)
 	default:
 		r.brokers = r.o.Kafka
@@ -89,6 +95,7 @@ func (r *run) startKafka(ctx context.Context) error {
 	if err := r.awaitKafka(ctx); err != nil {
 		return err
 	}
+	r.created = true
 	for topic, n := range map[string]int32{r.names.input: partitions, r.names.output: outPartitions} {
 		if _, err := r.admin.CreateTopic(ctx, n, -1, nil, topic); err != nil {
 			return fmt.Errorf("create topic %s: %w", topic, err)
@@ -141,7 +148,7 @@ func (r *run) processedSoFar(ctx context.Context) (int64, error) {
 
 // cleanKafka deletes what the run has made in a Kafka of the user's.
 func (r *run) cleanKafka(ctx context.Context) error {
-	if r.admin == nil || r.o.Kafka == kafkaEmbedded || r.o.Kafka == kafkaReal {
+	if !r.created || r.o.Kafka == kafkaEmbedded || r.o.Kafka == kafkaReal {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)

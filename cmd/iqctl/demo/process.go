@@ -129,10 +129,20 @@ func (c *child) listens(ctx context.Context) (string, error) {
 	}
 }
 
-// death is the error of a child that ended unasked, with the end of its log.
-func (c *child) death() error {
-	return fmt.Errorf("%s ended unasked (%w); the end of %s:\n%s", c.name, c.err, c.log, logTail(c.log))
+// death is the error of a child that ended unasked.
+func (c *child) death() error { return &deathError{child: c, tail: logTail(c.log)} }
+
+// A deathError says that a process ended unasked. The end of its log is for the screen.
+type deathError struct {
+	child *child
+	tail  string
 }
+
+func (e *deathError) Error() string {
+	return fmt.Sprintf("%s ended unasked: %v", e.child.name, e.child.err)
+}
+
+func (e *deathError) Unwrap() error { return e.child.err }
 
 // kill ends the child with SIGKILL and returns after its end.
 func (c *child) kill() {
@@ -176,12 +186,17 @@ func (f *fleet) add(c *child) {
 	go func() {
 		<-c.done
 		if !c.meant.Load() {
-			select {
-			case f.died <- c.death():
-			default:
-			}
+			f.tell(c.death())
 		}
 	}()
+}
+
+// tell tells of an unwanted end; only the first counts.
+func (f *fleet) tell(err error) {
+	select {
+	case f.died <- err:
+	default:
+	}
 }
 
 // stopNodes ends the nodes, all at a time. They come first: a node that stops in order needs Kafka.

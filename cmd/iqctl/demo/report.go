@@ -142,20 +142,23 @@ func (p report) text(s *screen) string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "\n%s\n", s.bold(fmt.Sprintf("%s was killed at %s", p.Killed, milliseconds(p.KillAtMS))))
-	line := func(what string, ms int64) { fmt.Fprintf(&b, "  %-44s %s\n", what, milliseconds(ms)) }
-	line("first read of its keys from a standby after", p.FirstStandbyMS)
-	line("strong reads of all its keys back after", p.StrongBackMS)
+	line := func(what string, ms int64) { fmt.Fprintf(&b, "  %-46s %s\n", what, after(ms)) }
+	line("first read of its keys from a standby", p.FirstStandbyMS)
+	line("strong reads of all its keys are back", p.StrongBackMS)
 	if p.RestartAtMS >= 0 {
-		line("started again at "+milliseconds(p.RestartAtMS)+", all its replicas running after", p.CaughtUpMS)
+		line("started again at "+milliseconds(p.RestartAtMS)+", all its replicas running", p.CaughtUpMS)
 	}
 	return b.String()
 }
 
-func milliseconds(ms int64) string {
+func milliseconds(ms int64) string { return short(time.Duration(ms) * time.Millisecond) }
+
+// after is a time of the report, -1 for never.
+func after(ms int64) string {
 	if ms < 0 {
 		return "never"
 	}
-	return short(time.Duration(ms) * time.Millisecond)
+	return "after " + milliseconds(ms)
 }
 
 // reasons says why reads failed, a line for each policy that had failures.
