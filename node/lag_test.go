@@ -21,12 +21,11 @@ func TestMeasureLagSituations(t *testing.T) {
 	datadriven.RunTest(t, "testdata/lag.txt", func(t *testing.T, d *datadriven.TestData) string {
 		var samples []sample
 		for line := range strings.Lines(d.Input) {
-			var at time.Duration
-			var end, input int64
+			var at, end, input int64
 			if n, err := fmt.Sscanf(strings.TrimSpace(line), "at=%d end=%d input=%d", &at, &end, &input); err != nil && n < 2 {
 				d.Fatalf(t, "%q: %v", line, err)
 			}
-			s := sample{At: t0.Add(at * time.Millisecond), End: end}
+			s := sample{At: t0.Add(time.Duration(at) * time.Millisecond), End: end}
 			if input > 0 {
 				s.Input = metadata.Position{{Topic: "in"}: input}
 			}
