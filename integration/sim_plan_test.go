@@ -20,10 +20,10 @@ var (
 
 // Times of a simulation, by the bubble's clock.
 const (
-	simWarmUp  = 2 * time.Second  // before the first fault
-	simFaults  = 8 * time.Second  // in which faults begin
-	simHeal    = 45 * time.Second // within which everything must be right after the last fault
-	simSession = 3 * time.Second  // of the group, so that a dead node is noticed within a run
+	simWarmUp  = 1500 * time.Millisecond // before the first fault
+	simFaults  = 6500 * time.Millisecond // in which faults begin
+	simHeal    = 45 * time.Second        // within which everything must be right after the last fault
+	simSession = 3 * time.Second         // of the group, so that a dead node is noticed within a run
 	simLease   = time.Second
 )
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"testing"
@@ -41,6 +42,7 @@ func TestSimRandomFaults(t *testing.T) {
 		}
 		first, seeds = n, 1
 	}
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run is short, and its garbage small
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
@@ -89,6 +91,7 @@ func simulate(t *testing.T, p simPlan) {
 	stopWriting()
 	writer.Wait()
 	settled, err := w.converge()
+	time.Sleep(2 * simLookEvery) // the observer may be that late
 	stopReading()
 	readers.Wait()
 	cancel()

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -21,11 +20,11 @@ import (
 
 // Bounds of the traffic.
 const (
-	simReaders      = 3
-	simReadTimeout  = 3 * time.Second // of a read, beyond its wait
-	simGroups       = 4
-	simObserverWait = 9 * time.Second // of the observer's fetches; tells them from the nodes'
-	simLookEvery    = 200 * time.Millisecond
+	simReaders     = 3
+	simReadTimeout = 3 * time.Second // of a read, beyond its wait
+	simGroups      = 4
+	simNodeFetch   = 100 // milliseconds that a node's fetch waits; tells them from the observer's
+	simLookEvery   = 200 * time.Millisecond
 )
 
 // write produces records until ctx ends: the sequence numbers of each key grow, and some records delete their key.
@@ -68,22 +67,38 @@ func (w *simWorld) observe(ctx context.Context) {
 			offsets[simChangelog(store)][p] = kgo.NewOffset().At(0)
 		}
 	}
-	cl := w.Client(kgo.ConsumePartitions(offsets), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(simObserverWait),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset()))
+	// A fetch that waits at a broker which has lost the partition to another learns of nothing more.
+	wait := 9 * time.Second
+	if w.plan.brokers > 1 {
+		wait = simLookEvery
+	}
+	// After a move of leaders without writes the client believes that data were lost. It begins anew then, and what it
+	// brings again is left out.
+	cl := w.Client(kgo.ConsumePartitions(offsets), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxWait(wait),
+		kgo.MetadataMinAge(10*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	defer cl.Close()
-	seen := make(map[int64]time.Duration) // by producer id: when its last record was seen
+	type producer struct {
+		id int64
+		history.Partition
+	}
+	next := make(map[history.Partition]int64)
+	last := make(map[producer]time.Duration) // not before when its last transaction was committed
 	for ctx.Err() == nil {
 		fs := cl.PollFetches(ctx)
 		now := w.now()
 		w.mu.Lock()
-		before := maps.Clone(seen)
 		fs.EachRecord(func(rec *kgo.Record) {
 			c := history.Commit{Key: string(rec.Key), Offset: rec.Offset, By: now}
 			c.Store = strings.TrimSuffix(strings.TrimPrefix(rec.Topic, "app-"), "-changelog")
 			c.Partition.Partition = rec.Partition
+			if rec.Offset < next[c.Partition] {
+				return
+			}
+			next[c.Partition] = rec.Offset + 1
 			c.Value, c.Deleted = simValue(c.Store, rec.Value), rec.Value == nil
-			c.NotBefore = committedNotBefore(w.mu.ends[rec.ProducerID], before[rec.ProducerID], now)
-			seen[rec.ProducerID] = now
+			by := producer{rec.ProducerID, c.Partition}
+			c.NotBefore = committedNotBefore(w.mu.ends[rec.ProducerID], last[by], now, w.plan.brokers == 1)
+			last[by] = c.NotBefore
 			w.mu.h.Commits = append(w.mu.h.Commits, c)
 		})
 		w.mu.Unlock()
@@ -91,19 +106,15 @@ func (w *simWorld) observe(ctx context.Context) {
 }
 
 // committedNotBefore is the earliest moment at which a transaction can have been committed that was seen at now, by the
-// moments at which its producer's commits reached the broker. A transaction is mostly seen at the moment it is
-// committed; one that was not was committed after the producer's last one was seen.
-func committedNotBefore(ends []time.Duration, before, now time.Duration) time.Duration {
-	earliest := time.Duration(0)
-	for i := len(ends) - 1; i >= 0; i-- {
-		switch {
-		case ends[i] == now:
-			return now
-		case ends[i] > before:
-			earliest = ends[i]
+// moments at which its producer's commits reached the broker. An observer that is prompt sees it at that very moment;
+// for another one it was not before that of the producer's last transaction in the same partition.
+func committedNotBefore(ends []time.Duration, last, now time.Duration, prompt bool) time.Duration {
+	for _, end := range ends {
+		if prompt && end == now || !prompt && end >= last {
+			return end
 		}
 	}
-	return earliest
+	return last
 }
 
 // simValue is a stored value as text.

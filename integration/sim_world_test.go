@@ -228,7 +228,7 @@ func (w *simWorld) do(e simEvent) {
 		} else {
 			r.Stop()
 		}
-		if err := r.Err(); err != nil {
+		if err := r.Err(); err != nil && e.kind == stopRouter {
 			w.failed(fmt.Errorf("router %s: %w", e.who, err))
 		}
 		time.Sleep(e.last - time.Since(began))
@@ -247,7 +247,7 @@ func (w *simWorld) do(e simEvent) {
 func fromNode(req kmsg.Request) bool {
 	switch r := req.(type) {
 	case *kmsg.FetchRequest:
-		return r.MaxWaitMillis != int32(simObserverWait/time.Millisecond)
+		return r.MaxWaitMillis == simNodeFetch
 	case *kmsg.ProduceRequest:
 		return r.TransactionID != nil
 	}

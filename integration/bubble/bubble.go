@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -67,7 +68,7 @@ type Options struct {
 // New starts a broker. The caller is inside a bubble.
 func New(t testing.TB, o Options) *Cluster {
 	t.Helper()
-	c := &Cluster{T: t, vn: &kfake.VirtualNetwork{}, dir: t.TempDir(), topo: o.Topology, Log: slog.New(slog.DiscardHandler)}
+	c := &Cluster{T: t, vn: &kfake.VirtualNetwork{}, dir: stateDir(t), topo: o.Topology, Log: slog.New(slog.DiscardHandler)}
 	if o.Log != nil {
 		c.Log = slog.New(slog.NewTextHandler(o.Log, nil))
 	}
@@ -94,6 +95,19 @@ func New(t testing.TB, o Options) *Cluster {
 	}
 	c.Kafka = k
 	return c
+}
+
+// stateDir is where the nodes keep their stores: in memory where the system has such a file system, since a bubble's clock
+// waits for the disk.
+func stateDir(t testing.TB) string {
+	t.Helper()
+	const inMemory = "/dev/shm"
+	dir, err := os.MkdirTemp(inMemory, "iqgate-bubble-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 func ports(n int) []int {

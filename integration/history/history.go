@@ -299,13 +299,19 @@ func (r Replica) String() string {
 	if r.LeaseValid {
 		role += " with lease"
 	}
-	return fmt.Sprintf("%s#%d (%s, generation %d, position %d of %d, offset lag %d, time lag %s, sample %s old)",
-		r.Node, r.Life, role, r.Generation, r.Position, r.End, r.OffsetLag, r.TimeLag, r.SampleAge)
+	s := fmt.Sprintf("%s#%d (%s, generation %d, position %d of %d", r.Node, r.Life, role, r.Generation, r.Position, r.End)
+	if r.OffsetLag != Unknown {
+		s += fmt.Sprintf(", offset lag %d by a sample %s old", r.OffsetLag, r.SampleAge)
+	}
+	if r.TimeLag != Unknown {
+		s += ", time lag " + r.TimeLag.String()
+	}
+	return s + ")"
 }
 
-// partitions are those with commits, in order.
-func (h *History) partitions() []Partition {
-	return slices.SortedFunc(maps.Keys(h.byPartition), func(a, b Partition) int {
+// sorted are the partitions of a map, in order.
+func sorted[T any](m map[Partition]T) []Partition {
+	return slices.SortedFunc(maps.Keys(m), func(a, b Partition) int {
 		return cmp.Or(cmp.Compare(a.Store, b.Store), cmp.Compare(a.Partition, b.Partition))
 	})
 }

@@ -108,7 +108,7 @@ func (h *History) reachable(node, router string, from, to time.Duration) bool {
 
 // grown: the committed values of a key only grow.
 func (h *History) grown(report func(string, ...any)) {
-	for _, p := range h.partitions() {
+	for _, p := range sorted(h.byPartition) {
 		last := make(map[string]Commit)
 		for _, c := range h.byPartition[p] {
 			if c.Deleted {

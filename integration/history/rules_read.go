@@ -105,7 +105,7 @@ func (h *History) active(report func(string, ...any)) {
 		}
 		byPartition[r.Partition] = append(byPartition[r.Partition], r)
 	})
-	for _, p := range h.partitions() {
+	for _, p := range sorted(byPartition) {
 		invoked := byPartition[p] // by Invoked
 		returned := slices.SortedFunc(slices.Values(invoked), func(a, b *Read) int { return cmp.Compare(a.Returned, b.Returned) })
 		var newest, furthest *Read // of those that had returned
