@@ -95,11 +95,13 @@ var errDrain = errors.New("not all is processed")
 // compare reads every key that a store must have, and two that none may have, with strong.
 func (r *run) compare(ctx context.Context) (verdict, error) {
 	got := make(map[string]contents)
-	var mu sync.Mutex
+	for _, store := range storeNames {
+		got[store] = contents{}
+	}
+	var mu sync.Mutex // of the contents
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(verifyWorkers)
 	for _, store := range storeNames {
-		got[store] = contents{}
 		keys := []string{"", "NA"}
 		for key := range r.flights.stores[store] {
 			keys = append(keys, key)
