@@ -107,7 +107,7 @@ func Run(ctx context.Context, o Options, flightsGz []byte, w io.Writer) (err err
 	if temporary {
 		if err == nil || errors.Is(err, errInterrupted) {
 			err = errors.Join(err, os.RemoveAll(dir))
-		} else {
+		} else if os.Remove(dir) != nil { // it is not empty
 			r.screen.print("stores and logs are left in " + dir + "\n")
 		}
 	}

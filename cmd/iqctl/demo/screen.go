@@ -35,7 +35,7 @@ type screen struct {
 
 	mu struct {
 		sync.Mutex
-		drawn int // rows of the status below the events
+		block []string // the status below the events; empty when none is shown
 	}
 }
 
@@ -55,7 +55,8 @@ func (s *screen) event(text string) {
 	text = stamp + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", len(stamp)))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.write(s.erase() + text + "\n")
+	block := s.mu.block
+	s.write(s.erase() + text + "\n" + s.draw(block))
 }
 
 // status shows the block on a terminal, and the line elsewhere.
@@ -66,9 +67,7 @@ func (s *screen) status(block []string, line string) {
 		s.write(fmt.Sprintf("%5.1fs  %s\n", s.now().Seconds(), line))
 		return
 	}
-	text := s.erase() + escNoWrap + strings.Join(block, "\n") + "\n" + escWrap
-	s.mu.drawn = len(block)
-	s.write(text)
+	s.write(s.erase() + s.draw(block))
 }
 
 // print shows text below all that has been shown; the status is gone.
@@ -81,13 +80,21 @@ func (s *screen) print(text string) {
 // clear takes the status away.
 func (s *screen) clear() { s.print("") }
 
-// erase goes back to where the status began.
-func (s *screen) erase() string {
-	if s.mu.drawn == 0 {
+// draw gives the status as text, and erase what takes it away again.
+func (s *screen) draw(block []string) string {
+	if len(block) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf(escUp, s.mu.drawn) + "\r" + escClear
-	s.mu.drawn = 0
+	s.mu.block = block
+	return escNoWrap + strings.Join(block, "\n") + "\n" + escWrap
+}
+
+func (s *screen) erase() string {
+	if len(s.mu.block) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(escUp, len(s.mu.block)) + "\r" + escClear
+	s.mu.block = nil
 	return text
 }
 
