@@ -157,6 +157,7 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 	}
 	for _, r := range up.replicas.list() {
 		rep := r.report(now)
+		rep.Lag.Position = max(0, rep.Lag.Position) // a store that is not open yet has applied nothing
 		req.Replicas = append(req.Replicas, statusProto("", "", rep))
 		if rep.Input != nil {
 			req.Inputs = append(req.Inputs, &iqv1.ReplicaInput{Store: rep.Store, Partition: rep.Partition.Partition, InputPosition: positionProto(rep.Input)})

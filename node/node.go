@@ -333,10 +333,10 @@ func (n *Node) hostMap() *metadata.HostMap {
 	return nil
 }
 
-// storesVersion changes with what storeInfos tells.
+// storesVersion changes with what storeInfos tells; 0 while there is nothing to tell.
 func (n *Node) storesVersion() int64 {
 	if up := n.up.Load(); up != nil {
-		return up.version.Load()
+		return 1 + up.version.Load()
 	}
 	return 0
 }
