@@ -3,13 +3,17 @@
 package integration
 
 import (
+	"bytes"
 	"fmt"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/iqgate/iqgate/integration/bubble"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
 // While a transaction's coordinator refuses connections the node tries again with pauses. The client dialed it in a hot
@@ -51,4 +55,81 @@ func TestRefusedCoordinatorIsNotDialedInAHotLoop(t *testing.T) {
 			t.Errorf("only %d commits: the coordinator was never refused", commits.Load())
 		}
 	})
+}
+
+// A node that is back on its state tells its stores as soon as it knows them, so that a router which is back too answers
+// from it while the group still waits for others. It told them with its first assignment, and reads failed until then.
+func TestRestartedNodeServesBeforeTheGroupHasFormed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 1}, Topology: countByKey, Log: verboseLog(t), Routers: []string{"r"}})
+		defer c.Close()
+		router := c.StartRouter("r")
+		a, b := c.StartNode("a"), c.StartNode("b")
+		cl := c.Client()
+		defer cl.Close()
+		if err := bubble.Produce(t.Context(), cl, "in", "k", "x"); err != nil {
+			t.Fatal(err)
+		}
+		one := func(q iqv1.QueryServiceClient, p *iqv1.ReadPolicy) func() error {
+			return func() error {
+				got, err := getCount(t.Context(), q, "k", p)
+				if err == nil && got != 1 {
+					err = fmt.Errorf("count is %d", got)
+				}
+				return err
+			}
+		}
+		c.Eventually(20*time.Second, "a has it", one(a.Query(), maxLag(0)))
+		c.Eventually(20*time.Second, "b has it", one(b.Query(), maxLag(0)))
+		var all sync.WaitGroup
+		for _, end := range []func(){a.Kill, b.Kill, router.Kill} {
+			all.Go(end)
+		}
+		all.Wait()
+		router = c.StartRouter("r")
+		c.StartNode("a").Gate().Slow(3 * time.Millisecond) // so that it reaches the router before it knows its topics
+		c.Eventually(time.Second, "read through the router", one(router.Query(), anyReplica()))
+		resp, err := router.Metadata().ListInstances(t.Context(), &iqv1.ListInstancesRequest{})
+		if err != nil || len(resp.GetInstances()) != 1 || resp.GetInstances()[0].GetGeneration() > 0 {
+			t.Errorf("the group has formed already, which is not what is tested: %v, %v", resp, err)
+		}
+	})
+}
+
+// A node reports replicas whose stores are not open yet like others. They had position -1, which a router refuses: it
+// ended the stream, and knew nothing of a node that was starting.
+func TestStartingNodeIsNotRefusedByRouters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log safeBuffer
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 3}, Topology: countByKey, Log: &log, Routers: []string{"r"}})
+		defer c.Close()
+		router := c.StartRouter("r")
+		c.StartNode("a")
+		c.StartNode("b")
+		c.Eventually(20*time.Second, "read through the router", func() error {
+			_, err := getCount(t.Context(), router.Query(), "k", strong())
+			return err
+		})
+		if i := strings.Index(log.String(), "report refused"); i >= 0 {
+			t.Errorf("%.300s", log.String()[i:])
+		}
+	})
+}
+
+// A safeBuffer is a buffer for many writers.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

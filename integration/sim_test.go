@@ -42,7 +42,8 @@ func TestSimRandomFaults(t *testing.T) {
 		}
 		first, seeds = n, 1
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // a run is short, and its garbage small
+	gc := debug.SetGCPercent(400) // a run is short, and its garbage small
+	t.Cleanup(func() { debug.SetGCPercent(gc) })
 	for seed := first; seed < first+seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			t.Parallel()
