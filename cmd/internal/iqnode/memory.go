@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// A node spends most of its garbage on requests that live for microseconds: with GOGC=400 it answers a fifth to a
-// quarter more reads a core. The price is memory, up to five times what lives, so it is paid only below a limit.
+// A node spends most of its garbage on requests that live for microseconds: with GOGC=400 a read costs a
+// quarter less CPU. The price is memory, up to five times what lives, so it is paid only below a limit.
 const (
 	gcPercent     = 400
 	memoryPercent = 70 // of the machine's or the cgroup's memory; the rest is the page cache and the stores' mapped files

@@ -147,7 +147,7 @@ func (r *run) play(ctx context.Context) error {
 	if instances, err := r.instances(ctx); err == nil {
 		r.view.Store(clusterOf(instances))
 	}
-	r.screen.event("every partition has its active and its standbys; feeding and reading begin")
+	r.screen.event("all actives and standbys are running; feeding and reading begin, from 0.0s on")
 	r.begin.Store(time.Now().UnixNano())
 
 	end, err := r.work(ctx)
