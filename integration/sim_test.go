@@ -163,7 +163,7 @@ func (w *simWorld) converged() ([]history.Observation, error) {
 	var settled []history.Observation
 	actives, standbys := make(map[history.Partition]int), make(map[history.Partition]int)
 	for _, id := range simNodes {
-		for _, o := range w.lookAt(id) {
+		for _, o := range w.lookAt(w.ctx, id) {
 			if r := o.Replica; !r.Running || r.OffsetLag != 0 {
 				return nil, fmt.Errorf("%s", o)
 			}

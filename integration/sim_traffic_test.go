@@ -38,7 +38,7 @@ func (w *simWorld) write(ctx context.Context) {
 			value = group + ",NA"
 		}
 		rec := &kgo.Record{Topic: "in", Key: []byte(key), Value: []byte(value)}
-		if err := w.cl.ProduceSync(w.ctx, rec).FirstErr(); err != nil {
+		if err := w.cl.ProduceSync(context.WithoutCancel(ctx), rec).FirstErr(); err != nil {
 			w.failed(fmt.Errorf("write: %w", err))
 			return
 		}
@@ -270,14 +270,14 @@ func simReplica(s *iqv1.ReplicaStatus) history.Replica {
 func (w *simWorld) look(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, id := range simNodes {
-			w.lookAt(id)
+			w.lookAt(ctx, id)
 		}
 		time.Sleep(simLookEvery)
 	}
 }
 
 // lookAt asks one node for its replicas, past its gate, and notes what it says.
-func (w *simWorld) lookAt(id string) []history.Observation {
+func (w *simWorld) lookAt(ctx context.Context, id string) []history.Observation {
 	w.mu.Lock()
 	var node *simNode
 	if n := w.mu.nodes[id]; n != nil && n.node != nil {
@@ -287,7 +287,7 @@ func (w *simWorld) lookAt(id string) []history.Observation {
 	look := history.Look{Node: id, At: w.now()}
 	var all []history.Observation
 	if node != nil {
-		ctx, cancel := context.WithTimeout(w.ctx, simReadTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), simReadTimeout)
 		resp, err := node.node.Metadata().ListLags(ctx, &iqv1.ListLagsRequest{})
 		cancel()
 		if err == nil {

@@ -99,7 +99,7 @@ func newSimWorld(t *testing.T, p simPlan, log io.Writer) *simWorld {
 	w.mu.h.SampleMaxAge = 5 * time.Second
 	w.mu.h.Grace = 1500 * time.Millisecond
 	for _, store := range []string{simLatest, simCounts} {
-		if _, err := w.adm.CreateTopic(w.ctx, p.partitions, 1, map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, simChangelog(store)); err != nil {
+		if _, err := w.adm.CreateTopic(w.ctx, p.partitions, 1, map[string]*string{"cleanup.policy": new("compact")}, simChangelog(store)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,9 +66,9 @@ type Options struct {
 }
 
 // New starts a broker. The caller is inside a bubble.
-func New(t testing.TB, o Options) *Cluster {
-	t.Helper()
-	c := &Cluster{T: t, vn: &kfake.VirtualNetwork{}, dir: stateDir(t), topo: o.Topology, Log: slog.New(slog.DiscardHandler)}
+func New(tb testing.TB, o Options) *Cluster {
+	tb.Helper()
+	c := &Cluster{T: tb, vn: &kfake.VirtualNetwork{}, dir: stateDir(tb), topo: o.Topology, Log: slog.New(slog.DiscardHandler)}
 	if o.Log != nil {
 		c.Log = slog.New(slog.NewTextHandler(o.Log, nil))
 	}
@@ -91,7 +91,7 @@ func New(t testing.TB, o Options) *Cluster {
 	}
 	k, err := kfake.NewCluster(append(opts, o.Kafka...)...)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c.Kafka = k
 	return c
@@ -99,14 +99,14 @@ func New(t testing.TB, o Options) *Cluster {
 
 // stateDir is where the nodes keep their stores: in memory where the system has such a file system, since a bubble's clock
 // waits for the disk.
-func stateDir(t testing.TB) string {
-	t.Helper()
+func stateDir(tb testing.TB) string {
+	tb.Helper()
 	const inMemory = "/dev/shm"
-	dir, err := os.MkdirTemp(inMemory, "iqgate-bubble-")
+	dir, err := os.MkdirTemp(inMemory, "iqgate-bubble-") //nolint:usetesting // TempDir is on the disk
 	if err != nil {
-		return t.TempDir()
+		return tb.TempDir()
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir
 }
 
@@ -186,7 +186,7 @@ func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.T.Context())) // ended by Stop and Kill
 	n.cancel = cancel
 	go func() {
 		defer close(n.done)
@@ -255,7 +255,7 @@ func (c *Cluster) Eventually(limit time.Duration, what string, f func() error) {
 		if time.Now().After(end) {
 			c.T.Fatalf("%s: not within %s: %v", what, limit, err)
 		}
-		time.Sleep(10 * time.Millisecond)
+		<-time.After(10 * time.Millisecond)
 	}
 }
 

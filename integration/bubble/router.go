@@ -2,6 +2,7 @@ package bubble
 
 import (
 	"context"
+	"log/slog"
 
 	"google.golang.org/grpc"
 
@@ -29,7 +30,7 @@ func routerAddress(name string) string { return name + ":7000" }
 func (c *Cluster) StartRouter(name string, edit ...func(*router.Config)) *Router {
 	c.T.Helper()
 	r := &Router{Name: name, Address: routerAddress(name), c: c, gate: NewGate(nil), done: make(chan struct{})}
-	cfg := router.Config{Name: name, Listener: c.listen(r.Address, r.gate), Dial: c.dialFrom(name, r.gate), Logger: c.Log.With("router", name)}
+	cfg := router.Config{Name: name, Listener: c.listen(r.Address, r.gate), Dial: c.dialFrom(name, r.gate), Logger: c.Log.With(slog.String("router", name))}
 	for _, e := range edit {
 		e(&cfg)
 	}
@@ -37,7 +38,7 @@ func (c *Cluster) StartRouter(name string, edit ...func(*router.Config)) *Router
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.T.Context())) // ended by Stop and Kill
 	r.cancel = cancel
 	go func() {
 		defer close(r.done)

@@ -23,7 +23,7 @@ import (
 //	final s/0 k value=1
 //	settled s/0 at=20ms node=a position=4 ...
 func TestRules(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) { //nolint:thelper // it is the test itself
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd != "check" {
 				t.Fatalf("unknown command %s", d.Cmd)
