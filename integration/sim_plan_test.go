@@ -47,6 +47,7 @@ const (
 	killNode    simKind = iota // cut off in the middle of whatever it does, and started again
 	stopNode                   // ended in order and started again
 	freezeNode                 // its network is silent
+	freezeKafka                // nothing passes between it and the brokers, while routers reach it
 	slowNode                   // its network is slow
 	crashNode                  // killed at a step of the commit
 	failStep                   // the worker's transaction fails at a step of the commit
@@ -59,7 +60,7 @@ const (
 )
 
 var simKindNames = [simKinds]string{
-	"kill node", "stop node", "freeze node", "slow node", "crash node", "fail step of node", "freeze link", "kill router", "stop router",
+	"kill node", "stop node", "freeze node", "freeze Kafka of node", "slow node", "crash node", "fail step of node", "freeze link", "kill router", "stop router",
 	"broker fault", "move leaders",
 }
 
@@ -176,7 +177,7 @@ func planOf(seed uint64) simPlan {
 
 func nodeEvent(r *rand.Rand, node string, at time.Duration) simEvent {
 	e := simEvent{who: node, at: at}
-	switch r.IntN(10) {
+	switch r.IntN(12) {
 	case 0, 1:
 		e.kind, e.last = killNode, between(r, 0, 5*time.Second)
 	case 2:
@@ -191,6 +192,10 @@ func nodeEvent(r *rand.Rand, node string, at time.Duration) simEvent {
 		e.kind, e.last, e.step, e.nth = crashNode, between(r, 0, 4*time.Second), pick(r, simCommitSteps), 1+r.IntN(5)
 	case 8:
 		e.kind, e.step, e.nth = failStep, pick(r, simCommitSteps), 1+r.IntN(5)
+	case 9:
+		e.kind, e.last = freezeKafka, between(r, 100*time.Millisecond, simSession)
+	case 10:
+		e.kind, e.last = freezeKafka, between(r, simSession, 3*simSession)
 	default:
 		e.kind, e.router, e.last = freezeLink, pick(r, simRouters), between(r, 100*time.Millisecond, 4*time.Second)
 	}

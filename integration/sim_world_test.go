@@ -205,6 +205,13 @@ func (w *simWorld) do(e simEvent) {
 		time.Sleep(e.last)
 		gate.Thaw()
 		over()
+	case freezeKafka:
+		w.mu.Lock()
+		kafka := w.mu.nodes[e.who].node.Kafka()
+		w.mu.Unlock()
+		kafka.Freeze()
+		time.Sleep(e.last)
+		kafka.Thaw()
 	case slowNode:
 		gate := w.gate(e.who)
 		gate.Slow(e.delay)

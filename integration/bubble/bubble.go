@@ -163,6 +163,7 @@ type Node struct {
 
 	c      *Cluster
 	gate   *Gate
+	kafka  *Gate
 	cancel context.CancelFunc
 	done   chan struct{}
 	err    error
@@ -173,10 +174,11 @@ type Node struct {
 func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 	c.T.Helper()
 	n := &Node{ID: id, Address: id + ":7070", c: c, gate: NewGate(c.vn.DialContext), done: make(chan struct{})}
+	n.kafka = NewGate(n.gate.DialContext)
 	cfg := node.Config{
 		NodeID: id, Topology: c.topo(), Brokers: c.Kafka.ListenAddrs(), StateDir: filepath.Join(c.dir, id),
 		Listener: c.listen(n.Address, n.gate), Routers: c.reportTo, Advertised: n.Address, Logger: c.Log,
-		KafkaOptions: []kgo.Opt{kgo.Dialer(n.gate.DialContext)},
+		KafkaOptions: []kgo.Opt{kgo.Dialer(n.kafka.DialContext)},
 		DialRouter:   c.dialFrom(id, n.gate),
 	}
 	for _, e := range edit {
@@ -207,6 +209,9 @@ func (n *Node) Metadata() iqv1.MetadataServiceClient { return iqv1.NewMetadataSe
 
 // Gate is the node's network.
 func (n *Node) Gate() *Gate { return n.gate }
+
+// Kafka is the node's network to the brokers alone.
+func (n *Node) Kafka() *Gate { return n.kafka }
 
 // Stop ends the node in order.
 func (n *Node) Stop() { n.end() }
