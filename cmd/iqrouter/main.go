@@ -71,7 +71,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		if err != nil {
 			return nil //nolint:nilerr // it ended before it listened; Run says why
 		}
-		_, err = fmt.Fprintf(stdout, "iqrouter listening on %s\n", address)
+		_, err = fmt.Fprintf(stdout, "iqrouter listening at %s\n", address)
 		return err
 	})
 	if err := g.Wait(); err != nil {

@@ -140,7 +140,7 @@ func start(t *testing.T, ctx context.Context) (string, chan int) { //nolint:revi
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "iqrouter listening on ")
+	address, ok := strings.CutPrefix(strings.TrimSpace(string(line[:n])), "iqrouter listening at ")
 	if !ok {
 		t.Fatalf("the first line is %q", line[:n])
 	}
