@@ -50,8 +50,8 @@ func TestS13PausedNodeNeverAnswersAsActive(t *testing.T) {
 	}
 }
 
-// readAsActive reads the key "k" from a node as from an active, by several callers, until stop is called. An answer that
-// is not value is wrong.
+// readAsActive reads the key "k" from a stopped node as from an active, by several callers, until stop is called. An answer
+// that is not value is wrong: every read was asked after the node had been stopped, so it is judged after it goes on.
 func (a *app) readAsActive(n *server, value string) (result func() (refused int, wrong string), stop func()) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	var (
@@ -59,6 +59,7 @@ func (a *app) readAsActive(n *server, value string) (result func() (refused int,
 		mu      sync.Mutex
 		refused int
 		wrong   string
+		began   = time.Now()
 	)
 	for i := range 8 {
 		wg.Go(func() {
@@ -67,6 +68,7 @@ func (a *app) readAsActive(n *server, value string) (result func() (refused int,
 				policy = client.Strong()
 			}
 			for ctx.Err() == nil {
+				asked := time.Since(began)
 				call, done := context.WithTimeout(ctx, kafkaTestTimeout)
 				res, err := n.Get(call, "table", []byte("k"), policy)
 				done()
@@ -75,7 +77,8 @@ func (a *app) readAsActive(n *server, value string) (result func() (refused int,
 				case errors.Is(err, iqerr.ErrNoActive):
 					refused++
 				case err == nil && string(res.Value) != value:
-					wrong = fmt.Sprintf("%s answered %q as %s (lag %d, %s), want %q", n.id, res.Value, res.Role, res.OffsetLag, res.TimeLag, value)
+					wrong = fmt.Sprintf("%s answered %q as %s (lag %d, %s), asked %s and answered %s after it was stopped; want %q",
+						n.id, res.Value, res.Role, res.OffsetLag, res.TimeLag, asked, time.Since(began), value)
 				}
 				mu.Unlock()
 			}

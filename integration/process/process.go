@@ -129,8 +129,25 @@ func (p *Process) Stop() error {
 	return p.Err()
 }
 
-// Pause stops the process with SIGSTOP: it does nothing until Continue, its sockets stay open.
-func (p *Process) Pause() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+// Pause stops the process with SIGSTOP: it does nothing until Continue, its sockets stay open. It returns when every thread
+// stands still, or what the caller asks next may still be answered.
+func (p *Process) Pause() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		var status syscall.WaitStatus
+		switch _, err := syscall.Wait4(p.PID(), &status, syscall.WUNTRACED, nil); {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return fmt.Errorf("pause %s: %w", p.spec.Path, err)
+		case status.Stopped():
+			return nil
+		default:
+			return fmt.Errorf("pause %s: it has ended", p.spec.Path)
+		}
+	}
+}
 
 // Continue ends Pause.
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }

@@ -34,6 +34,31 @@ func TestOutputAndSettingsAreTheTestsOwn(t *testing.T) {
 	}
 }
 
+// A paused process has done its last step when Pause returns, not some time after.
+func TestPausedProcessStandsStill(t *testing.T) {
+	p := start(t, "while :; do echo x; done")
+	for range 5 {
+		if err := p.Pause(); err != nil {
+			t.Fatal(err)
+		}
+		before, err := p.Log()
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := p.Log()
+		if err != nil || len(after) != len(before) {
+			t.Errorf("it has printed %d bytes more, %v", len(after)-len(before), err)
+		}
+		if err := p.Continue(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.Kill()
+	if p.Signal() != syscall.SIGKILL {
+		t.Errorf("ended by signal %v, %v", p.Signal(), p.Err())
+	}
+}
+
 func TestKillEndsAPausedProcess(t *testing.T) {
 	p := start(t, "while :; do :; done")
 	if err := p.Pause(); err != nil {
