@@ -135,6 +135,9 @@ func (w *simWorld) read(ctx context.Context, reader uint64) {
 		if key.Store == simCounts && w.plan.repartition {
 			key.Key = fmt.Sprintf("g%d", r.IntN(simGroups))
 		}
+		if r.IntN(6) == 0 { // a caller on the node's own machine, say: it reaches a node that is cut off from all others
+			key.Router, key.Direct = pick(r, simNodes), true
+		}
 		var wait time.Duration
 		key.Policy = w.policy(r, key, seen[key.Store+key.Key])
 		if r.IntN(3) == 0 {
@@ -179,10 +182,10 @@ func (w *simWorld) policy(r *rand.Rand, read history.Read, seen map[history.Topi
 // readOnce reads and notes the reply.
 func (w *simWorld) readOnce(ctx context.Context, read history.Read, wait time.Duration, prefer iqv1.ReadPolicy_Prefer) history.Read {
 	w.mu.Lock()
-	router := w.mu.routers[read.Router]
+	query := w.server(read)
 	before := w.lives()
 	w.mu.Unlock()
-	if router == nil {
+	if query == nil {
 		return history.Read{Failed: "down"}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait+simReadTimeout)
@@ -193,7 +196,7 @@ func (w *simWorld) readOnce(ctx context.Context, read history.Read, wait time.Du
 		req.Policy.Wait = durationpb.New(wait)
 	}
 	read.Invoked = w.now()
-	resp, err := router.Query().Get(ctx, req)
+	resp, err := query.Get(ctx, req)
 	read.Returned = w.now()
 	if err != nil {
 		read.Failed = err.Error()
@@ -217,6 +220,20 @@ func (w *simWorld) readOnce(ctx context.Context, read history.Read, wait time.Du
 	}
 	w.mu.h.Reads = append(w.mu.h.Reads, read)
 	return read
+}
+
+// server is who is asked; nil while it is down. The caller holds the lock.
+func (w *simWorld) server(read history.Read) iqv1.QueryServiceClient {
+	if read.Direct {
+		if n := w.mu.nodes[read.Router].node; n != nil {
+			return n.Query()
+		}
+		return nil
+	}
+	if r := w.mu.routers[read.Router]; r != nil {
+		return r.Query()
+	}
+	return nil
 }
 
 // lives are the nodes' lives, 0 for one that is down. The caller holds the lock.

@@ -118,9 +118,11 @@ type Replica struct {
 // Read is one read and what came of it.
 type Read struct {
 	Partition
-	Key               string
-	Policy            Policy
+	Key    string
+	Policy Policy
+	// Router is who was asked; Direct says that it is a node, which answers what it holds alone.
 	Router            string
+	Direct            bool
 	Invoked, Returned time.Duration
 	// Failed is the error; empty when the read was answered. What follows is told by an answer only.
 	Failed string

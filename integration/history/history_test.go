@@ -158,7 +158,7 @@ func parse(t *testing.T, h *History, line string) {
 			Value: w.text("value"), Deletes: w.flag("deletes"),
 		})
 	case "read":
-		r := Read{Partition: w.partition(names[0]), Key: names[1], Router: "r", Invoked: at, Returned: w.moment("until", at)}
+		r := Read{Partition: w.partition(names[0]), Key: names[1], Router: "r", Direct: w.flag("direct"), Invoked: at, Returned: w.moment("until", at)}
 		r.Policy = Policy{MaxStaleness: w.moment("max_staleness", Unknown), MaxOffsetLag: w.number("max_offset_lag", Unknown), AtLeast: w.position("at_least")}
 		for _, m := range []Mode{Strong, Active, Bounded, Any} {
 			if w.flag(m.String()) {

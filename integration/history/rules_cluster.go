@@ -64,7 +64,7 @@ func (h *History) available(report func(string, ...any)) {
 	slices.Sort(nodes)
 	for i := range h.Reads {
 		r := &h.Reads[i]
-		if r.Failed == "" || r.Policy.Mode != Any || r.Policy.AtLeast != nil ||
+		if r.Failed == "" || r.Direct || r.Policy.Mode != Any || r.Policy.AtLeast != nil ||
 			r.Policy.MaxStaleness != Unknown || r.Policy.MaxOffsetLag != Unknown {
 			continue
 		}
