@@ -31,6 +31,8 @@ const (
 type activeTask struct {
 	info  *taskInfo
 	stage stage
+	// vanished are the nodes that had the task before and have left; they are fenced first.
+	vanished []string
 	// life numbers the task's uninterrupted runs; what belongs to an older one is ignored.
 	life   uint64
 	cancel context.CancelFunc // ends the promotion

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/iqgate/iqgate/assign"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -227,12 +228,18 @@ func (w *worker) reassign(a *membership) {
 	w.replicas.assign(w.tasks.roles(a.given), a.generation, time.Now())
 	vanished := vanishedHosts(a)
 	for _, id := range a.given.Active {
-		if w.active[id] != nil || !keep[id] {
+		if t := w.active[id]; t != nil { // who has come back must not be fenced
+			t.vanished = slices.DeleteFunc(t.vanished, func(node string) bool { return hasHost(&a.assignment, node) })
 			continue
 		}
-		t := &activeTask{info: w.tasks.byID[id]}
+		if !keep[id] {
+			continue
+		}
+		t := &activeTask{info: w.tasks.byID[id], vanished: vanished[id]}
 		w.active[id] = t
-		w.beginPromotion(t, vanished[id])
+		if w.producer != nil { // else with the producer, whose initialisation ends what an earlier one left open
+			w.beginPromotion(t)
+		}
 	}
 	w.publish()
 	w.news.announce()
@@ -241,18 +248,18 @@ func (w *worker) reassign(a *membership) {
 	}
 }
 
-// vanishedHosts are, by task, the transactional ids of the nodes that had the task as active before and have left.
+func hasHost(m *assign.Map, node string) bool {
+	return slices.ContainsFunc(m.Hosts, func(h assign.MapHost) bool { return string(h.Node) == node })
+}
+
+// vanishedHosts are, by task, the nodes that had the task as active before and have left.
 func vanishedHosts(a *membership) map[metadata.TaskID][]string {
 	if a.before == nil {
 		return nil
 	}
-	here := make(map[metadata.NodeID]bool)
-	for _, h := range a.assignment.Hosts {
-		here[h.Node] = true
-	}
 	vanished := make(map[metadata.TaskID][]string)
 	for _, h := range a.before.Hosts {
-		if here[h.Node] {
+		if hasHost(&a.assignment, string(h.Node)) {
 			continue
 		}
 		for _, id := range h.Active {
@@ -288,14 +295,14 @@ func (w *worker) sorted() []*activeTask {
 	return ts
 }
 
-// beginPromotion starts to make the task ready. The nodes named are fenced first.
-func (w *worker) beginPromotion(t *activeTask, vanished []string) {
+// beginPromotion starts to make the task ready.
+func (w *worker) beginPromotion(t *activeTask) {
 	w.lives++
 	t.life, t.stage = w.lives, stagePromoting
 	ctx, cancel := context.WithCancel(w.ctx)
 	t.cancel = cancel
 	p := &promotion{task: t.info, life: t.life, generation: w.generation}
-	for _, node := range vanished {
+	for _, node := range t.vanished {
 		p.fence = append(p.fence, transactionalID(w.group, metadata.NodeID(node), 0))
 	}
 	w.promotions.Go(func() { w.promote(ctx, p) })
@@ -325,7 +332,7 @@ func (w *worker) start(p *promotion) {
 		w.fail(t, err)
 		return
 	}
-	t.stage = stageRunning
+	t.stage, t.vanished = stageRunning, nil
 	for _, s := range t.stores {
 		input := maps.Clone(t.position)
 		s.replica.input.Store(&input)
@@ -389,7 +396,7 @@ func (w *worker) retryFailed() {
 	for _, t := range w.sorted() {
 		if t.stage == stageFailed && now.After(t.retryAt) {
 			t.err = nil
-			w.beginPromotion(t, nil)
+			w.beginPromotion(t)
 		}
 	}
 }
@@ -409,7 +416,7 @@ func (w *worker) ensureProducer(ctx context.Context) error {
 	w.producer = p
 	for _, t := range w.sorted() {
 		if t.stage == stagePromoting && t.cancel == nil {
-			w.beginPromotion(t, nil) //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
+			w.beginPromotion(t) //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		}
 	}
 	return nil
