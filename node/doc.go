@@ -5,8 +5,8 @@
 //
 //   - member.go keeps the node in the consumer group and gets its assignment; lease.go says until when the node may
 //     speak as the active of what it owns.
-//   - worker.go runs the active tasks; task.go is one of them, txn.go the commit, producer.go the transactional client,
-//     promote.go how a task becomes ready.
+//   - worker.go runs the active tasks, handover.go takes and gives them; task.go is one of them, promote.go how it becomes
+//     ready, txn.go the commit, producer.go the transactional client.
 //   - replica.go is one store partition with its role and state, replicas.go all of them; fetch.go reads the changelogs
 //     for the replicas and the inputs for the tasks (input.go).
 //   - lag.go measures, sampler.go asks Kafka for the ends to measure against.

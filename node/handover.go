@@ -1,0 +1,149 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// assigned is called by the member with what the group gave.
+func (w *worker) assigned(a *membership) {
+	w.mail.Lock()
+	w.mail.assignment = a
+	w.mail.Unlock()
+	poke(w.wake)
+}
+
+// lost is called by the member when the group does not know it any more. It returns when nothing is owned.
+func (w *worker) lost(ctx context.Context) {
+	done := make(chan struct{})
+	w.mail.Lock()
+	w.mail.assignment = nil
+	w.mail.lost = append(w.mail.lost, done)
+	w.mail.abort()
+	w.mail.Unlock()
+	poke(w.wake)
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// takeMail does what the group said since the last look.
+func (w *worker) takeMail(ctx context.Context) {
+	w.mail.Lock()
+	lost, a := w.mail.lost, w.mail.assignment
+	w.mail.lost, w.mail.assignment = nil, nil
+	w.mail.Unlock()
+	if len(lost) > 0 {
+		w.abandon(ctx)
+		for _, done := range lost {
+			close(done)
+		}
+	}
+	if a != nil {
+		w.reassign(a) //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
+	}
+}
+
+// abandon drops everything: the node may have been replaced already.
+func (w *worker) abandon(ctx context.Context) {
+	if w.producer != nil {
+		w.producer.close()
+		w.producer = nil
+	}
+	for _, t := range w.sorted() {
+		w.stop(t)
+		delete(w.active, t.info.id)
+	}
+	w.publish()
+	w.replicas.assign(nil, w.generation, time.Now())
+	w.newTxnContext(ctx)
+	w.resumeAt = time.Time{}
+}
+
+// reassign gives up the tasks that the assignment does not name, after a last commit, and begins to promote new ones.
+func (w *worker) reassign(a *membership) {
+	w.generation = a.generation
+	keep := make(map[metadata.TaskID]bool, len(a.given.Active))
+	for _, id := range a.given.Active {
+		keep[id] = w.tasks.byID[id] != nil
+	}
+	var revoked []*activeTask
+	for _, t := range w.sorted() {
+		if !keep[t.info.id] {
+			revoked = append(revoked, t)
+		}
+	}
+	if len(revoked) > 0 && w.producer != nil && w.producer.inTxn {
+		if err := w.commit(); err != nil {
+			w.reset(err)
+		}
+	}
+	for _, t := range revoked {
+		w.stop(t)
+		delete(w.active, t.info.id)
+	}
+	w.replicas.assign(w.tasks.roles(a.given), a.generation, time.Now())
+	vanished := vanishedHosts(a)
+	for _, id := range a.given.Active {
+		if t := w.active[id]; t != nil { // who has come back must not be fenced
+			t.vanished = slices.DeleteFunc(t.vanished, func(node string) bool { return hasHost(&a.assignment, node) })
+			continue
+		}
+		if !keep[id] {
+			continue
+		}
+		t := &activeTask{info: w.tasks.byID[id], vanished: vanished[id]}
+		w.active[id] = t
+		if w.producer != nil { // else with the producer, whose initialisation ends what an earlier one left open
+			w.beginPromotion(t)
+		}
+	}
+	w.publish()
+	w.news.announce()
+	if len(revoked) > 0 {
+		w.member.ask() // join again without them, so that others get them
+	}
+}
+
+func hasHost(m *assign.Map, node string) bool {
+	return slices.ContainsFunc(m.Hosts, func(h assign.MapHost) bool { return string(h.Node) == node })
+}
+
+// vanishedHosts are, by task, the nodes that had the task as active before and have left.
+func vanishedHosts(a *membership) map[metadata.TaskID][]string {
+	if a.before == nil {
+		return nil
+	}
+	vanished := make(map[metadata.TaskID][]string)
+	for _, h := range a.before.Hosts {
+		if hasHost(&a.assignment, string(h.Node)) {
+			continue
+		}
+		for _, id := range h.Active {
+			vanished[id] = append(vanished[id], string(h.Node))
+		}
+	}
+	return vanished
+}
+
+// publish tells the member what is owned.
+func (w *worker) publish() {
+	ids := make([]metadata.TaskID, 0, len(w.active))
+	for _, t := range w.sorted() {
+		ids = append(ids, t.info.id)
+	}
+	w.owned.Store(&ids)
+	var inputs []*input
+	for _, t := range w.sorted() {
+		if t.stage == stageRunning {
+			inputs = append(inputs, t.inputs...)
+		}
+	}
+	w.inputs.set(inputs)
+	poke(w.fetch)
+}
