@@ -282,6 +282,26 @@ func (s *server) showLog() {
 	s.app.t.Logf("the end of the log of %s (%v):\n%s", s.id, err, strings.Join(lines[max(0, len(lines)-logTailLines):], "\n"))
 }
 
+// dropped waits until the group has noticed that the node is silent and goes on without it.
+func (s *server) dropped() {
+	s.app.t.Helper()
+	s.app.eventually(20*time.Second, "the group goes on without "+s.id, func() error {
+		groups, err := s.app.admin.DescribeGroups(s.app.ctx, s.app.name)
+		if err == nil {
+			err = groups.Error()
+		}
+		if err != nil {
+			return err
+		}
+		for _, m := range groups[s.app.name].Members {
+			if m.InstanceID != nil && *m.InstanceID == s.id {
+				return fmt.Errorf("it is a member of the group in state %s", groups[s.app.name].State)
+			}
+		}
+		return nil
+	})
+}
+
 // logs waits until the server has printed text.
 func (s *server) logs(limit time.Duration, text string) {
 	s.app.t.Helper()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -22,6 +23,9 @@ const (
 	kills = 50
 	// killEvery is the mean time between two kills; a node needs about half of it to be active again.
 	killEvery = time.Second
+	// takeoverEvery says which kills leave the node dead until the group has given its tasks to others; after the other ones
+	// it is back before.
+	takeoverEvery = 10
 	// crashPatience is how long a kill waits for a node to reach the step at which it is to crash.
 	crashPatience = 10 * time.Second
 	// maxCrashCount bounds the n of "crash when the step is reached for the n-th time".
@@ -169,6 +173,9 @@ func TestKafkaKillFiftyTimesLosesNothing(t *testing.T) {
 			}
 		}
 		n.Kill()
+		if i%takeoverEvery == takeoverEvery-1 {
+			n.dropped()
+		}
 		planned[n] = ""
 		if i%2 == 0 && i+len(nodes) < kills {
 			planned[n] = crashSteps[i/2%len(crashSteps)]
@@ -188,7 +195,19 @@ func TestKafkaKillFiftyTimesLosesNothing(t *testing.T) {
 	t.Logf("%d rows of each group; crashes by step: %v, %d at random moments", f.counts["g0"], crashed, kills-total(crashed))
 	began := time.Now()
 	a.exact(f, time.Minute)
-	t.Logf("exact %s after the last kill", time.Since(began))
+	t.Logf("exact after another %s", time.Since(began))
+	fenced := 0
+	for _, n := range nodes {
+		log, err := n.Log()
+		if err != nil {
+			t.Fatal(err)
+		}
+		fenced += strings.Count(log, "msg=fenced")
+	}
+	if fenced == 0 {
+		t.Error("no node has fenced a dead one")
+	}
+	t.Logf("%d times a survivor fenced a dead node", fenced)
 }
 
 func total(counts map[string]int) (sum int) {

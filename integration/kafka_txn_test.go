@@ -117,13 +117,7 @@ func TestS12KafkaTimedOutTransactionIsRepeated(t *testing.T) {
 		t.Fatalf("the node was not paused in the middle of a transaction: %v", err)
 	}
 	a.eventually(20*time.Second, "Kafka has aborted the transaction", state("CompleteAbort", "Empty"))
-	a.eventually(20*time.Second, "the group has dropped the node", func() error {
-		groups, err := a.admin.DescribeGroups(a.ctx, a.name)
-		if err == nil && len(groups[a.name].Members) > 0 {
-			err = errors.New("it has not")
-		}
-		return err
-	})
+	n.dropped()
 	a.write(a.kafka, "in", half...)
 	t.Logf("continued after %s", time.Since(paused))
 	began := time.Now()
