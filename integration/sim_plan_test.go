@@ -44,24 +44,25 @@ type simEvent struct {
 type simKind int
 
 const (
-	killNode    simKind = iota // cut off in the middle of whatever it does, and started again
-	stopNode                   // ended in order and started again
-	freezeNode                 // its network is silent
-	freezeKafka                // nothing passes between it and the brokers, while routers reach it
-	slowNode                   // its network is slow
-	crashNode                  // killed at a step of the commit
-	failStep                   // the worker's transaction fails at a step of the commit
-	freezeLink                 // nothing passes between a node and a router
-	killRouter                 // cut off and started again
-	stopRouter                 // ended in order and started again
-	brokerFault                // the broker answers some requests with an error
-	moveLeaders                // partitions get other leaders
-	simKinds                   // how many there are
+	killNode       simKind = iota // cut off in the middle of whatever it does, and started again
+	stopNode                      // ended in order and started again
+	freezeNode                    // its network is silent
+	freezeKafka                   // nothing passes between it and the brokers, while routers reach it
+	slowNode                      // its network is slow
+	crashNode                     // killed at a step of the commit
+	failStep                      // the worker's transaction fails at a step of the commit
+	freezeLink                    // nothing passes between a node and a router
+	killRouter                    // cut off and started again
+	stopRouter                    // ended in order and started again
+	brokerFault                   // the broker answers some requests with an error
+	stallChangelog                // nobody can follow a store's changelog, so that standbys fall behind
+	moveLeaders                   // partitions get other leaders
+	simKinds                      // how many there are
 )
 
 var simKindNames = [simKinds]string{
 	"kill node", "stop node", "freeze node", "freeze Kafka of node", "slow node", "crash node", "fail step of node", "freeze link", "kill router", "stop router",
-	"broker fault", "move leaders",
+	"broker fault", "stall changelog of", "move leaders",
 }
 
 func (e simEvent) String() string {
@@ -167,6 +168,11 @@ func planOf(seed uint64) simPlan {
 	for t := simWarmUp + between(r, 0, 2*time.Second); t < simWarmUp+simFaults; t += between(r, 200*time.Millisecond, 3*time.Second) {
 		if p.brokers > 1 && r.IntN(4) == 0 {
 			p.events = append(p.events, simEvent{kind: moveLeaders, at: t})
+			continue
+		}
+		if r.IntN(4) == 0 {
+			e := simEvent{kind: stallChangelog, who: pick(r, []string{simLatest, simCounts}), at: t, last: between(r, 300*time.Millisecond, 2500*time.Millisecond)}
+			p.events = append(p.events, e)
 			continue
 		}
 		f := pick(r, simBrokerFaults)

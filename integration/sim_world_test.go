@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -244,6 +245,10 @@ func (w *simWorld) do(e simEvent) {
 	case brokerFault:
 		f := kfake.Fault{Keys: []kmsg.Key{e.request}, Err: e.err, Count: e.count, When: fromNode}
 		w.Kafka.Fault(f)
+	case stallChangelog:
+		h := w.Kafka.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: simChangelog(e.who), Err: kerr.UnknownServerError, Count: -1, When: fromNode})
+		time.Sleep(e.last)
+		h.Remove()
 	case moveLeaders:
 		w.Kafka.ShufflePartitionLeaders()
 	case simKinds:
