@@ -93,6 +93,7 @@ func (r *Router) Run(ctx context.Context) error {
 	server := r.newServer()
 	loops, endLoops := context.WithCancel(context.WithoutCancel(ctx)) // they outlive ctx: reads that finish need them
 	defer endLoops()
+	r.log.Info("waiting for the first report of a node", slog.String("address", listener.Addr().String()))
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		if err := server.Serve(listener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {

@@ -59,13 +59,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	}
 	tuneGC(env, log)
 
-	// 3. Listen. From here on the address is taken, and a first signal means an orderly stop, a second one the end.
-	n, err := node.New(cfg)
-	if err != nil {
-		_, _ = fmt.Fprintln(stderr, err)
-		return exitError
-	}
-	_, _ = fmt.Fprintf(stdout, "iqnode %s listening at %s\n", cfg.NodeID, n.Address())
+	// 3. A first signal means an orderly stop, a second one the end: before anybody can know that the process is there.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	go func() {
@@ -74,7 +68,15 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 		log.Info("stopping; a second signal ends at once")
 	}()
 
-	// 4. Work until the signal: wait for Kafka and the topics, join the group, process, serve; then commit and leave.
+	// 4. Listen. From here on the address is taken.
+	n, err := node.New(cfg)
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, err)
+		return exitError
+	}
+	_, _ = fmt.Fprintf(stdout, "iqnode %s listening at %s\n", cfg.NodeID, n.Address())
+
+	// 5. Work until the signal: wait for Kafka and the topics, join the group, process, serve; then commit and leave.
 	switch err := n.Run(ctx); {
 	case errors.Is(err, node.ErrReplaced):
 		log.Error("replaced", slog.Any("error", err))
