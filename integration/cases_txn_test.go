@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/iqgate/iqgate/integration/bubble"
 	"github.com/iqgate/iqgate/iqerr"
@@ -270,4 +271,70 @@ func TestS44AbortsAndRebalancesSkipNothing(t *testing.T) {
 			t.Errorf("only %d transactions ended", ends.Load())
 		}
 	})
+}
+
+// A task begins only when no transaction is open that commits offsets of its inputs (KIP-447): what an earlier owner had
+// committed last may just be on its way.
+func TestOffsetsOfAnOpenTransactionAreWaitedFor(t *testing.T) {
+	for how, want := range map[kgo.TransactionEndTry]int64{kgo.TryCommit: 6, kgo.TryAbort: 10} {
+		t.Run(fmt.Sprintf("commit=%v", how), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 1}, Topology: countByKey, Log: verboseLog(t)})
+				f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client()}
+				defer f.close()
+				for range 10 {
+					if err := bubble.Produce(f.ctx, f.cl, "in", "k", "x"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				owner := f.Client(kgo.TransactionalID("an earlier owner"), kgo.MaxVersions(kversion.V3_6_0()))
+				defer owner.Close()
+				f.begin(owner)
+				if err := bubble.Produce(f.ctx, owner, "in", "other", "x"); err != nil { // so that the client ends the transaction
+					t.Fatal(err)
+				}
+				f.offsetsInTxn(owner, 4)
+
+				n := f.StartNode("a")
+				time.Sleep(5 * time.Second)
+				if _, err := getCount(f.ctx, n.Query(), "k", strong()); !errors.Is(iqerr.FromStatus(err), iqerr.ErrNoActive) {
+					t.Errorf("while the transaction is open a strong read gives %v", err)
+				}
+				f.end(owner, how)
+				f.Eventually(30*time.Second, "the rest is counted", func() error {
+					got, err := getCount(f.ctx, n.Query(), "k", strong())
+					if err == nil && got != want {
+						err = fmt.Errorf("count is %d, want %d", got, want)
+					}
+					return err
+				})
+			})
+		})
+	}
+}
+
+// offsetsInTxn commits an offset of in-0 for the group in the client's transaction.
+func (f *fixture) offsetsInTxn(cl *kgo.Client, offset int64) {
+	f.t.Helper()
+	id, epoch, err := cl.ProducerID(f.ctx)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	add := kmsg.NewPtrAddOffsetsToTxnRequest()
+	add.TransactionalID, add.Group, add.ProducerID, add.ProducerEpoch = "an earlier owner", "app", id, epoch
+	if resp, err := add.RequestWith(f.ctx, cl); err != nil || resp.ErrorCode != 0 {
+		f.t.Fatal(err, resp)
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch, req.Generation = add.TransactionalID, add.Group, id, epoch, -1
+	topic := kmsg.NewTxnOffsetCommitRequestTopic()
+	topic.Topic = "in"
+	part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	part.Offset, part.LeaderEpoch = offset, -1
+	topic.Partitions = append(topic.Partitions, part)
+	req.Topics = append(req.Topics, topic)
+	resp, err := req.RequestWith(f.ctx, cl)
+	if err != nil || resp.Topics[0].Partitions[0].ErrorCode != 0 {
+		f.t.Fatal(err, resp)
+	}
 }
