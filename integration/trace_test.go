@@ -23,7 +23,7 @@ type recorder struct {
 	lines []string
 	seen  map[string]int
 	fail  string // "<step>:<n>", n from 1
-	err   *kerr.Error
+	with  *kerr.Error
 }
 
 func (r *recorder) add(format string, args ...any) {
@@ -49,9 +49,9 @@ func (r *recorder) watch(c *bubble.Cluster) {
 			if what == "" {
 				return nil, nil, false
 			}
-			if r.now(step) && r.err != nil {
-				r.add("%s: %s -> %s", step, what, r.err.Message)
-				return failed(req, r.err.Code), nil, true
+			if r.now(step) && r.with != nil {
+				r.add("%s: %s -> %s", step, what, r.with.Message)
+				return failed(req, r.with.Code), nil, true //nolint:nilerr // the error is in the reply
 			}
 			r.add("%s: %s", step, what)
 			return nil, nil, false
@@ -137,10 +137,10 @@ func TestCommitProtocolTraces(t *testing.T) {
 		if d.MaybeScanArgs(t, "with", &with) {
 			for code := int16(-1); code < 150; code++ {
 				if e := kerr.TypedErrorForCode(code); e != nil && e.Message == with {
-					rec.err = e
+					rec.with = e
 				}
 			}
-			if rec.err == nil {
+			if rec.with == nil {
 				d.Fatalf(t, "%s is no error of Kafka", with)
 			}
 		}
@@ -154,7 +154,7 @@ func TestCommitProtocolTraces(t *testing.T) {
 					if step == "apply" || step == "applied" {
 						rec.add("(%s)", step)
 					}
-					if rec.err == nil && rec.now("step-"+step) {
+					if rec.with == nil && rec.now("step-"+step) {
 						rec.add("(%s) -> crash", step)
 						return errCrash
 					}
