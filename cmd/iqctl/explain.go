@@ -18,7 +18,7 @@ func newExplainCommand(a *app) *cobra.Command {
 		Short: "Say which replicas a read would ask, in order, and why each was chosen or refused",
 		Long: `explain says which replicas a get with the same flags would ask, in order, and why each was chosen or refused.
 Nothing is read. A read that nobody may answer is explained as well, and that is exit code 0.`,
-		Example: "  iqctl explain flights-by-dest ATL --policy max_offset_lag=50",
+		Example: "  iqctl explain by-dest ATL --policy max_offset_lag=50",
 		Args:    exactArgs("STORE", "KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.explain(cmd.Context(), cmd, &r, args[0], args[1])

@@ -72,7 +72,7 @@ func findStore(ctx context.Context, c *client.Client, store string) (*iqv1.Store
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, &iqerr.NotReadyError{Waiting: "a node to report: no store is known yet"}
+		return nil, &iqerr.NotReadyError{Waiting: "a node that tells of its stores: one does when it has found Kafka and its topics"}
 	}
 	unknown := &iqerr.StoreUnknownError{Store: store}
 	for _, s := range all {

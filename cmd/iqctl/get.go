@@ -22,8 +22,8 @@ func newGetCommand(a *app) *cobra.Command {
 
 KEY is written in the store's key format and the value shown in its value format. A key that begins with a dash goes
 after "--". A key that the store does not have gives exit code 3, a policy that no replica meets 4.`,
-		Example: `  iqctl get flights-by-dest ATL
-  iqctl get flights-by-dest ATL --policy max_staleness=10s,max_offset_lag=100 --prefer least_loaded
+		Example: `  iqctl get by-dest ATL
+  iqctl get by-dest ATL --policy max_staleness=10s,max_offset_lag=100 --prefer least_loaded
   iqctl get orders -- -17`,
 		Args: exactArgs("STORE", "KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {

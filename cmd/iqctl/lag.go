@@ -19,7 +19,11 @@ func newLagCommand(a *app) *cobra.Command {
 		Short: "Show every replica and how far behind it is",
 		Long: `lag shows every replica and how far behind it is: in changelog offsets, and in time as an upper bound on the age of
 what it would answer. SAMPLE is how old the measurement of the changelog's end is. A node tells of its own replicas, a
-router of all.`,
+router of all.
+
+POSITION is the next changelog offset to apply, END the changelog's end. An active's POSITION is that of its last commit,
+mostly one below END: the commit's marker. It is not behind for that. A replica that is suspended has a task that stopped, and
+its node's log says why.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.lag(cmd.Context(), store) },
 	}

@@ -52,8 +52,8 @@ func newRootCommand(a *app) *cobra.Command {
 
 Exit codes:
 ` + exitHelp,
-		Example: `  iqctl get flights-by-dest ATL --policy max_staleness=10s
-  iqctl explain flights-by-dest ATL --policy strong
+		Example: `  iqctl get by-dest ATL --policy max_staleness=10s
+  iqctl explain by-dest ATL --policy strong
   iqctl --router router-1:7000,router-2:7000 status`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

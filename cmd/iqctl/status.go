@@ -19,7 +19,8 @@ func newStatusCommand(a *app) *cobra.Command {
 		Short: "Show the nodes: alive, suspect or dead, and how far behind their copies are",
 		Long: `status shows the nodes: whether they are alive, suspect (heartbeats overdue or a connection refused) or dead; the
 newest group generation that each has seen; how many actives, standbys and restoring replicas it holds; and the lag of
-the replica that is furthest behind.`,
+the replica that is furthest behind. A node without any waits for Kafka, its topics or the group, and its log says for
+which. Suspended replicas, of tasks that stopped, are counted by their role; "iqctl lag" tells them apart.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}

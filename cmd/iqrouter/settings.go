@@ -171,7 +171,15 @@ Each setting may also be an environment variable (%sLISTEN for --listen) or a li
 (listen: host:port). Flags win over the environment, and that over the file.
 
 `, envPrefix)
-	fs := (&settings{}).flags()
-	fs.SetOutput(w)
-	fs.PrintDefaults()
+	(&settings{}).flags().VisitAll(func(f *flag.Flag) {
+		value, help := flag.UnquoteUsage(f)
+		if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "0s" && f.DefValue != "false" {
+			help += " (default " + strings.ToLower(f.DefValue) + ")"
+		}
+		_, _ = fmt.Fprintf(w, "  %-29s %s\n", strings.TrimSpace("--"+f.Name+" "+strings.ToUpper(value)), help)
+	})
+	_, _ = fmt.Fprintf(w, `
+exit codes: %d stopped as asked, %d an error, %d bad configuration
+signals: SIGTERM and SIGINT stop in order, a second one at once
+`, exitOK, exitError, exitBadConfig)
 }

@@ -137,7 +137,7 @@ func makeDir(dir string) (path string, temporary bool, err error) {
 // play is the run from Kafka's start to the report.
 func (r *run) play(ctx context.Context) error {
 	r.screen.print(fmt.Sprintf("iqgate demo: %s flights in %s, %s, %s of each partition, Kafka %s\n",
-		thousands(int64(len(r.flights.lines))), r.o.Duration, count(r.o.Nodes, "node"), count(r.o.Standbys, "standby"), r.o.Kafka))
+		thousands(int64(len(r.flights.lines))), r.o.Duration, count(r.o.Nodes, "node"), count(min(r.o.Standbys, r.o.Nodes-1), "standby"), r.o.Kafka))
 	if err := r.startKafka(ctx); err != nil {
 		return err
 	}
@@ -147,7 +147,10 @@ func (r *run) play(ctx context.Context) error {
 	if instances, err := r.instances(ctx); err == nil {
 		r.view.Store(clusterOf(instances))
 	}
-	r.screen.event("all actives and standbys are running; feeding and reading begin, from 0.0s on")
+	r.screen.event("all actives and standbys are running; feeding and reading begin, and the clock starts again")
+	if !r.screen.terminal {
+		r.screen.event("below, 4a+8s 90ms is 4 actives and 8 standbys, the one furthest behind by 90ms; r is restoring")
+	}
 	r.begin.Store(time.Now().UnixNano())
 
 	end, err := r.work(ctx)

@@ -138,6 +138,7 @@ func (p report) text(s *screen) string {
 			thousands(int64(d.ByRole.Active)), thousands(int64(d.ByRole.Standby+d.ByRole.Warmup)), milliseconds(d.LongestGapMS), milliseconds(d.MaxStalenessMS))
 	}
 	b.WriteString(reasons(p.Reads))
+	b.WriteString("  longest gap: between two answers, whichever key was asked for; stalest: the largest bound that a reply told\n")
 	if p.Killed == "" {
 		return b.String()
 	}
