@@ -12,16 +12,30 @@ import (
 // assigned is called by the member with what the group gave.
 func (w *worker) assigned(a *membership) {
 	w.mail.Lock()
-	w.mail.assignment = a
+	w.mail.assignment, w.mail.newest = a, a
 	w.mail.Unlock()
 	poke(w.wake)
+}
+
+// claims are the active tasks that the node tells as owned when it joins: those that the worker has not given up, and
+// those of an assignment that it has not looked at yet. Untold, such a task would be given to another at once, while the
+// worker begins it, and commits it under the generation that the node has joined meanwhile.
+func (w *worker) claims() []metadata.TaskID {
+	w.mail.Lock()
+	defer w.mail.Unlock()
+	ids := slices.Clone(*w.owned.Load())
+	if w.mail.newest != nil {
+		ids = append(ids, w.mail.newest.given.Active...)
+	}
+	slices.SortFunc(ids, metadata.TaskID.Compare)
+	return slices.Compact(ids)
 }
 
 // lost is called by the member when the group does not know it any more. It returns when nothing is owned.
 func (w *worker) lost(ctx context.Context) {
 	done := make(chan struct{})
 	w.mail.Lock()
-	w.mail.assignment = nil
+	w.mail.assignment, w.mail.newest = nil, nil
 	w.mail.lost = append(w.mail.lost, done)
 	w.mail.abort()
 	w.mail.Unlock()
@@ -104,8 +118,14 @@ func (w *worker) reassign(a *membership) {
 		}
 	}
 	w.publish()
+	w.mail.Lock()
+	if w.mail.newest == a {
+		w.mail.newest = nil
+	}
+	w.mail.Unlock()
 	w.news.announce()
-	if len(revoked) > 0 {
+	// A task may be claimed and never begun: its assignment was followed by one without it before the worker looked.
+	if len(revoked) > 0 || slices.ContainsFunc(a.claimed, func(id metadata.TaskID) bool { return !keep[id] }) {
 		w.member.ask() // join again without them, so that others get them
 	}
 }

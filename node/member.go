@@ -36,6 +36,8 @@ type membership struct {
 	generation metadata.Generation
 	assignment assign.Map
 	given      assign.Given
+	// claimed are the tasks that this node told as owned when it joined.
+	claimed []metadata.TaskID
 	// before is the map of the generation before, as far as this node knows it.
 	before *assign.Map
 }
@@ -58,7 +60,7 @@ type member struct {
 
 	// address is where the node is reached; told to everybody.
 	address string
-	// owned are the active tasks that the worker has not given up.
+	// owned are the active tasks that the worker has not given up, see worker.claims.
 	owned func() []metadata.TaskID
 	// lags are the lags of the tasks that have local state.
 	lags func() map[metadata.TaskID]int64
@@ -174,9 +176,19 @@ func (m *member) join(ctx context.Context) error {
 	}()
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.RebalanceTimeout+m.cfg.SessionTimeout+kafkaRequestTimeout)
 	defer cancel()
-	resp, err := m.requestJoin(ctx, id, generation)
+	var claimed []metadata.TaskID
+	if id != "" {
+		claimed = m.owned()
+	}
+	resp, err := m.requestJoin(ctx, id, generation, claimed)
 	if err != nil {
 		return m.classify(err, "join")
+	}
+	if missedGeneration(generation, resp.Generation) {
+		m.drop(ctx)
+		if ctx.Err() != nil {
+			return fmt.Errorf("join group %s: drop what was owned in generation %d: %w", m.group, generation, ctx.Err())
+		}
 	}
 	before := m.last
 	var plan []kmsg.SyncGroupRequestGroupAssignment
@@ -210,9 +222,14 @@ func (m *member) join(ctx context.Context) error {
 	m.log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
 	poke(m.beatNow)
-	m.assigned(&membership{generation: metadata.Generation(resp.Generation), assignment: am, given: given, before: before})
+	m.assigned(&membership{generation: metadata.Generation(resp.Generation), assignment: am, given: given, claimed: claimed, before: before})
 	return nil
 }
+
+// missedGeneration says whether the group had a generation between two of this node. A static member that does not
+// rejoin in time stays in the group with what it told last, and what it was given since may be another's by now: nothing
+// of it may be committed under the new generation, and no lease counts for it.
+func missedGeneration(before, now int32) bool { return before >= 0 && now > before+1 }
 
 // classify says what an error of the group protocol means for the membership.
 func (m *member) classify(err error, during string) error {
@@ -226,13 +243,13 @@ func (m *member) classify(err error, during string) error {
 	}
 }
 
-func (m *member) requestJoin(ctx context.Context, id string, generation int32) (*kmsg.JoinGroupResponse, error) {
+func (m *member) requestJoin(ctx context.Context, id string, generation int32, claimed []metadata.TaskID) (*kmsg.JoinGroupResponse, error) {
 	self := assign.Member{
 		Node: metadata.NodeID(m.cfg.NodeID), Address: m.address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
 		Lags: m.lags(),
 	}
 	if id != "" {
-		self.Owned, self.OwnedGeneration = m.owned(), metadata.Generation(generation)
+		self.Owned, self.OwnedGeneration = claimed, metadata.Generation(generation)
 	}
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Version = 0

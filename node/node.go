@@ -290,7 +290,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 			n.roles.announce()
 		}
 	}
-	m.owned = func() []metadata.TaskID { return *w.owned.Load() }
+	m.owned = w.claims
 	m.lags = func() map[metadata.TaskID]int64 { return set.taskLags(time.Now()) }
 	m.lost = w.lost
 	m.assigned = func(a *membership) {

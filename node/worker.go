@@ -50,6 +50,7 @@ type worker struct {
 	mail struct {
 		sync.Mutex
 		assignment *membership
+		newest     *membership // assigned, and not taken over by reassign yet
 		lost       []chan struct{}
 		abort      context.CancelFunc // ends the transaction in progress
 	}
