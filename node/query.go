@@ -144,7 +144,8 @@ func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req
 			}
 		}
 	}
-	// An active's lease must hold before the read as well as after it.
+	// What makes an active's answer good must hold before the read as well as after it.
+	was, flying := *r.now.Load(), r.flight.Load()
 	heldBefore := r.set.lease.valid(time.Now())
 	before := r.input.Load() // before the value, so that it never covers what the value does not have
 	kv := r.kv.Load()
@@ -168,12 +169,12 @@ func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req
 		}
 	}
 	now := time.Now()
-	st := *r.now.Load()
+	st := throughout(was, *r.now.Load())
 	f := facts{
-		standing: st, lag: r.lag(st, at.Position, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
+		standing: st, lag: r.lag(st, at.Position, flying, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
 		leaseValid: heldBefore && r.set.lease.valid(now),
 	}
-	if st.role == metadata.RoleActive && st.state == metadata.StateRunning && before != nil {
+	if st.runsActive() && before != nil {
 		f.input = *before
 	} else if samples := r.samples.Load(); samples != nil {
 		f.input = inputAt(*samples, at.Position)

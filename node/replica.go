@@ -21,6 +21,20 @@ type standing struct {
 	generation metadata.Generation
 }
 
+// runsActive says that the state is what the active applied last.
+func (s standing) runsActive() bool {
+	return s.role == metadata.RoleActive && s.state == metadata.StateRunning
+}
+
+// throughout is the standing that a read may be judged by which began under before and ended under after. A replica that
+// was promoted in between may have been read before it had caught up.
+func throughout(before, after standing) standing {
+	if after.runsActive() && !before.runsActive() {
+		return before
+	}
+	return after
+}
+
 // A flight is a transaction whose EndTxn was sent and whose outcome is not applied yet. Kafka may have committed it, so
 // a strong read waits until done is closed.
 type flight struct {
@@ -327,14 +341,15 @@ func (r *replica) addSample(s sample) {
 }
 
 // lag is how far the replica is behind at now, having applied everything below position. A RUNNING active under a
-// valid lease is not behind, but for a commit that is in flight; past its lease it is as fresh as the lease's end.
-func (r *replica) lag(s standing, position int64, now time.Time) metadata.LagInfo {
+// valid lease is not behind, but for a commit that is in flight, or was when the position was read (flying, or nil); past
+// its lease it is as fresh as the lease's end.
+func (r *replica) lag(s standing, position int64, flying *flight, now time.Time) metadata.LagInfo {
 	var samples []sample
 	if p := r.samples.Load(); p != nil {
 		samples = *p
 	}
 	lag := MeasureLag(samples, position, now)
-	if s.role != metadata.RoleActive || s.state != metadata.StateRunning {
+	if !s.runsActive() {
 		return lag
 	}
 	fresh := now
@@ -346,8 +361,10 @@ func (r *replica) lag(s standing, position int64, now time.Time) metadata.LagInf
 		lag.Offsets, lag.End = 0, max(lag.End, position)
 		lag.SampleAge = 0
 	}
-	if f := r.flight.Load(); f != nil && f.since.Before(fresh) {
-		fresh = f.since
+	for _, f := range []*flight{flying, r.flight.Load()} {
+		if f != nil && f.since.Before(fresh) {
+			fresh = f.since
+		}
 	}
 	if own := now.Sub(fresh); lag.Time == metadata.LagUnknown || own < lag.Time {
 		lag.Time = max(0, own)
@@ -357,7 +374,7 @@ func (r *replica) lag(s standing, position int64, now time.Time) metadata.LagInf
 
 // inputPosition is the input position of the state at the changelog position given.
 func (r *replica) inputPosition(s standing, position int64) metadata.Position {
-	if s.role == metadata.RoleActive && s.state == metadata.StateRunning {
+	if s.runsActive() {
 		if p := r.input.Load(); p != nil {
 			return *p
 		}
@@ -370,11 +387,11 @@ func (r *replica) inputPosition(s standing, position int64) metadata.Position {
 
 // report is the replica as heartbeats and metadata show it.
 func (r *replica) report(now time.Time) metadata.Replica {
-	s := *r.now.Load()
+	s, flying := *r.now.Load(), r.flight.Load()
 	position := r.position()
 	return metadata.Replica{
 		Partition: r.id, Role: s.role, State: s.state, Generation: s.generation,
-		Lag:        r.lag(s, position, now),
+		Lag:        r.lag(s, position, flying, now),
 		LeaseValid: s.role == metadata.RoleActive && r.set.lease.valid(now),
 		Input:      r.inputPosition(s, position),
 	}
