@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/iqgate/iqgate/integration/bubble"
@@ -231,5 +232,42 @@ func TestS10KilledWhileRestoring(t *testing.T) {
 		for i := range total {
 			f.expect(n, strong(), fmt.Sprintf("key-%d", i), fmt.Sprintf("%d%s", i, pad))
 		}
+	})
+}
+
+// New partitions of a topic that is only re-keyed move no key of a store: they are processed, without a restart. They
+// were never read, and nobody said so.
+func TestS29NewPartitionsOfARekeyedTopicAreProcessed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 2, "out": 1}, Topology: countByField, Log: verboseLog(t)})
+		f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+		f.adm = kadm.NewClient(f.cl)
+		defer f.close()
+		a, b := c.StartNode("a"), c.StartNode("b")
+		write := func(partitions int) {
+			for i := range 10 * partitions {
+				f.input(&kgo.Record{Partition: int32(i % partitions), Key: []byte("x"), Value: []byte("g,1")})
+			}
+		}
+		write(2)
+		if _, err := f.adm.CreatePartitions(f.ctx, 2, "in"); err != nil {
+			t.Fatal(err)
+		}
+		fresh := f.Client(kgo.RecordPartitioner(kgo.ManualPartitioner())) // knows the new count
+		defer fresh.Close()
+		f.cl.Close()
+		f.cl = fresh
+		write(4)
+		f.Eventually(30*time.Second, "all are counted", func() error {
+			var errs []error
+			for _, n := range []*bubble.Node{a, b} {
+				got, err := getCount(f.ctx, n.Query(), "g", strong())
+				if err == nil && got == 60 {
+					return nil
+				}
+				errs = append(errs, err, fmt.Errorf("count is %d at %s, want 60", got, n.ID))
+			}
+			return errors.Join(errs...)
+		})
 	})
 }

@@ -84,7 +84,7 @@ func (w *worker) reassign(a *membership) {
 	w.generation = a.generation
 	keep := make(map[metadata.TaskID]bool, len(a.given.Active))
 	for _, id := range a.given.Active {
-		keep[id] = w.tasks.byID[id] != nil
+		keep[id] = w.tasks.task(id) != nil
 	}
 	var revoked []*activeTask
 	for _, t := range w.sorted() {
@@ -111,7 +111,7 @@ func (w *worker) reassign(a *membership) {
 		if !keep[id] {
 			continue
 		}
-		t := &activeTask{info: w.tasks.byID[id], vanished: vanished[id]}
+		t := &activeTask{info: w.tasks.task(id), vanished: vanished[id]}
 		w.active[id] = t
 		if w.producer != nil { // else with the producer, whose initialisation ends what an earlier one left open
 			w.beginPromotion(t)

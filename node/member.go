@@ -291,7 +291,7 @@ func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 		am.ID = jm.MemberID
 		all = append(all, am)
 	}
-	plan, err := assign.Plan(all, m.tasks.plan, m.last, assign.Options{
+	plan, err := assign.Plan(all, m.tasks.planned(), m.last, assign.Options{
 		Standbys: m.cfg.Standbys, AcceptableLag: m.cfg.AcceptableLag, MaxWarmups: m.cfg.MaxWarmups,
 	})
 	if err != nil {
@@ -303,7 +303,7 @@ func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 		ca := kmsg.NewConsumerMemberAssignment()
 		parts := make(map[string][]int32)
 		for _, id := range plan.Members[am.ID].Active {
-			if info := m.tasks.byID[id]; info != nil {
+			if info := m.tasks.task(id); info != nil {
 				for _, tp := range info.inputs {
 					parts[tp.Topic] = append(parts[tp.Topic], tp.Partition)
 				}

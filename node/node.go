@@ -68,7 +68,9 @@ type running struct {
 	awaited  atomic.Pointer[[]metadata.TaskID]      // see assign.Given.Awaited
 	version  atomic.Int64                           // of what storeInfos tells
 
-	changelogs map[string][16]byte // topic ids by store; the catalog's goroutine alone
+	// The catalog's goroutine alone:
+	changelogs map[string][16]byte // topic ids by store
+	growError  string              // what growTasks complained of last
 }
 
 // countChange is a source topic whose partition count is not what a store was built with (S29).
@@ -113,6 +115,22 @@ func (up *running) checkCounts(log *slog.Logger) (differs bool) {
 	differs = !maps.Equal(old, changes) || !maps.Equal(up.changelogs, ids)
 	up.changelogs = ids
 	return differs
+}
+
+// growTasks adds the tasks of new partitions and asks for a rebalance that gives them out.
+func (n *Node) growTasks(up *running) {
+	added, err := up.tasks.grow(up.catalog.partitions)
+	switch {
+	case err != nil && err.Error() != up.growError:
+		n.log.Error("the topics do not fit the application any more", slog.Any("error", err))
+	case added > 0:
+		n.log.Warn("source topics have more partitions now", slog.Int("new_tasks", added))
+		up.member.ask()
+	}
+	up.growError = ""
+	if err != nil {
+		up.growError = err.Error()
+	}
 }
 
 // New checks the configuration and listens, so that a port that is taken is an error at once. It starts nothing.
@@ -175,6 +193,7 @@ func (n *Node) Run(ctx context.Context) error {
 			return fmt.Errorf("serve queries: %w", err)
 		case <-gctx.Done():
 			n.closing.Store(true)
+			n.news.announce() // to the reads that wait
 			n.health.Shutdown()
 			return nil
 		}
@@ -241,7 +260,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 	n.tasks, n.replicas = tasks, up.replicas
 	n.up.Store(up)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
-	n.log.Info("joining the group", slog.String("group", n.group), slog.String("address", n.address), slog.Int("tasks", len(tasks.plan)))
+	n.log.Info("joining the group", slog.String("group", n.group), slog.String("address", n.address), slog.Int("tasks", len(tasks.planned())))
 	err = run(ctx)
 	close(n.stopped)
 
@@ -285,6 +304,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w, member: m}
 	up.checkCounts(n.log)
 	cat.refreshed = func() {
+		n.growTasks(up)
 		if up.checkCounts(n.log) {
 			up.version.Add(1)
 			n.roles.announce()

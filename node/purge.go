@@ -34,7 +34,7 @@ func (w *worker) purgeOnce(ctx context.Context) error {
 	defer cancel()
 	var offsets kadm.Offsets
 	for _, id := range *w.owned.Load() {
-		info := w.tasks.byID[id]
+		info := w.tasks.task(id)
 		committed, err := committedOffsets(ctx, w.cl, w.group, info.inputs, false)
 		if err != nil {
 			return err

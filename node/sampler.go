@@ -40,7 +40,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 	var changelogs, inputs []metadata.TopicPartition
 	for _, r := range all {
 		changelogs = append(changelogs, r.changelog)
-		inputs = append(inputs, n.tasks.byID[r.task].inputs...)
+		inputs = append(inputs, n.tasks.task(r.task).inputs...)
 	}
 	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
 	slices.SortFunc(inputs, metadata.TopicPartition.Compare)
@@ -62,7 +62,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 		s := sample{At: sent, End: end}
 		if committed != nil {
 			s.Input = make(metadata.Position)
-			for _, tp := range n.tasks.byID[r.task].inputs {
+			for _, tp := range n.tasks.task(r.task).inputs {
 				s.Input[tp] = max(committed[tp], 0)
 			}
 		}

@@ -2,7 +2,10 @@ package node
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/iqgate/iqgate/assign"
 	"github.com/iqgate/iqgate/metadata"
@@ -25,13 +28,77 @@ type storeInfo struct {
 }
 
 // A taskTable is every task of the application. The partition counts are those of the topics, never of who happens to be
-// assigned, as they were when the node started.
+// assigned. What has stores stays as it was when the node started; tasks without stores are added when their topics get
+// more partitions.
 type taskTable struct {
-	byID    map[metadata.TaskID]*taskInfo
+	topo    *topology.Topology
 	byStore map[metadata.Partition]*taskInfo
-	plan    []assign.Task // sorted
-	counts  map[string]int32
+	counts  map[string]int32 // partitions by store
 	stores  map[string]topology.StoreSpec
+	// all is replaced, never written.
+	all atomic.Pointer[taskList]
+}
+
+type taskList struct {
+	byID map[metadata.TaskID]*taskInfo
+	plan []assign.Task // sorted
+}
+
+// task is the task of that id, nil if there is none.
+func (t *taskTable) task(id metadata.TaskID) *taskInfo { return t.all.Load().byID[id] }
+
+// planned are all tasks, as the assignment is planned with.
+func (t *taskTable) planned() []assign.Task { return t.all.Load().plan }
+
+// grow adds the tasks of topics that have more partitions now and whose sub-topology has no stores: nobody's keys move by
+// that. It says how many there are. A topic of a sub-topology with stores is another matter, see running.checkCounts.
+func (t *taskTable) grow(counts func(topic string) (int32, bool)) (int, error) {
+	old := t.all.Load()
+	next := &taskList{byID: maps.Clone(old.byID), plan: slices.Clone(old.plan)}
+	for _, sub := range t.topo.Subtopologies() {
+		if len(sub.Stores) > 0 {
+			continue
+		}
+		var have []int32
+		for _, topic := range sub.SourceTopics {
+			n, ok := counts(topic)
+			if !ok {
+				return 0, fmt.Errorf("topic %s does not exist", topic)
+			}
+			have = append(have, n)
+		}
+		if len(slices.Compact(slices.Clone(have))) > 1 {
+			return 0, fmt.Errorf("topics %s are read together but have %v partitions", strings.Join(sub.SourceTopics, ", "), have)
+		}
+		for p := range have[0] {
+			info := newTaskInfo(sub, p)
+			if next.byID[info.id] == nil {
+				next.byID[info.id] = info
+				next.plan = append(next.plan, assign.Task{ID: info.id})
+			}
+		}
+	}
+	added := len(next.plan) - len(old.plan)
+	if added > 0 {
+		slices.SortFunc(next.plan, func(a, b assign.Task) int { return a.ID.Compare(b.ID) })
+		t.all.Store(next)
+	}
+	return added, nil
+}
+
+func newTaskInfo(sub *topology.Subtopology, partition int32) *taskInfo {
+	info := &taskInfo{id: metadata.TaskID{Subtopology: sub.ID, Partition: partition}, sub: sub}
+	for _, topic := range sub.SourceTopics {
+		info.inputs = append(info.inputs, metadata.TopicPartition{Topic: topic, Partition: partition})
+	}
+	for _, spec := range sub.Stores {
+		info.stores = append(info.stores, storeInfo{
+			spec:      spec,
+			id:        metadata.Partition{Store: spec.Name, Partition: partition},
+			changelog: metadata.TopicPartition{Topic: spec.Changelog, Partition: partition},
+		})
+	}
+	return info
 }
 
 // newTaskTable lays the tasks out over counts, the partition counts of the source topics.
@@ -44,11 +111,12 @@ func newTaskTable(t *topology.Topology, counts map[string]int32) (*taskTable, er
 		return nil, err
 	}
 	table := &taskTable{
-		byID:    make(map[metadata.TaskID]*taskInfo, len(ids)),
+		topo:    t,
 		byStore: make(map[metadata.Partition]*taskInfo),
 		counts:  make(map[string]int32),
 		stores:  make(map[string]topology.StoreSpec),
 	}
+	list := &taskList{byID: make(map[metadata.TaskID]*taskInfo, len(ids))}
 	subs := make(map[int32]*topology.Subtopology)
 	for _, s := range t.Subtopologies() {
 		subs[s.ID] = s
@@ -58,25 +126,17 @@ func newTaskTable(t *topology.Topology, counts map[string]int32) (*taskTable, er
 		if sub == nil {
 			return nil, fmt.Errorf("task %s has no sub-topology", id)
 		}
-		info := &taskInfo{id: metadata.TaskID(id), sub: sub}
-		for _, topic := range sub.SourceTopics {
-			info.inputs = append(info.inputs, metadata.TopicPartition{Topic: topic, Partition: id.Partition})
-		}
-		for _, spec := range sub.Stores {
-			si := storeInfo{
-				spec:      spec,
-				id:        metadata.Partition{Store: spec.Name, Partition: id.Partition},
-				changelog: metadata.TopicPartition{Topic: spec.Changelog, Partition: id.Partition},
-			}
-			info.stores = append(info.stores, si)
+		info := newTaskInfo(sub, id.Partition)
+		for _, si := range info.stores {
 			table.byStore[si.id] = info
-			table.stores[spec.Name] = spec
-			table.counts[spec.Name] = max(table.counts[spec.Name], id.Partition+1)
+			table.stores[si.spec.Name] = si.spec
+			table.counts[si.spec.Name] = max(table.counts[si.spec.Name], id.Partition+1)
 		}
-		table.byID[info.id] = info
-		table.plan = append(table.plan, assign.Task{ID: info.id, Stateful: len(info.stores) > 0})
+		list.byID[info.id] = info
+		list.plan = append(list.plan, assign.Task{ID: info.id, Stateful: len(info.stores) > 0})
 	}
-	slices.SortFunc(table.plan, func(a, b assign.Task) int { return a.ID.Compare(b.ID) })
+	slices.SortFunc(list.plan, func(a, b assign.Task) int { return a.ID.Compare(b.ID) })
+	table.all.Store(list)
 	return table, nil
 }
 
@@ -97,7 +157,7 @@ func (t *taskTable) roles(g assign.Given) map[metadata.Partition]metadata.Role {
 	roles := make(map[metadata.Partition]metadata.Role)
 	add := func(ids []metadata.TaskID, role metadata.Role) {
 		for _, id := range ids {
-			if info := t.byID[id]; info != nil {
+			if info := t.task(id); info != nil {
 				for _, s := range info.stores {
 					roles[s.id] = role
 				}
@@ -117,7 +177,7 @@ func (t *taskTable) hostMap(m assign.Map, generation metadata.Generation) metada
 		var ps []metadata.Partition
 		for _, ids := range lists {
 			for _, id := range ids {
-				if info := t.byID[id]; info != nil {
+				if info := t.task(id); info != nil {
 					for _, s := range info.stores {
 						ps = append(ps, s.id)
 					}
