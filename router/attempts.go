@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -24,6 +25,30 @@ func attemptToProto(n *metadata.Node, e *tryError) *iqv1.Attempt {
 		a.Reason = iqerr.Name(reason)
 	}
 	return a
+}
+
+// unanswered says whether a failure is that of no server: the connection broke, or the node was lost.
+func unanswered(err error) bool {
+	if errors.Is(err, errLost) || errors.Is(err, errGone) {
+		return true
+	}
+	return status.Code(err) == codes.Unavailable && iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED
+}
+
+// unanswered is the refusal of a read whose replicas were eligible and gave no answer; failed says which of them were
+// asked. The code is UNAVAILABLE, as that of a connection that breaks.
+func (d *Decision) unanswered(failed func(*Candidate) bool) error {
+	r := iqerr.Refusals{Store: d.Query.Store, Partition: d.Query.Partition.Partition, Candidates: candidatesToProto(d)}
+	for i, c := range r.Candidates {
+		if failed(&d.Candidates[i]) {
+			c.Eligible, c.Rank = false, 0
+			c.Reason, c.Why = iqv1.Reason_REASON_NO_REPLICA, "was asked and gave no answer"
+		}
+	}
+	if d.Query.Policy.Mode.activeOnly() {
+		return &iqerr.NoActiveError{Refusals: r, RetryAfter: retryAfter}
+	}
+	return &iqerr.NoReplicaError{Refusals: r}
 }
 
 // withAttempts attaches to an error what each replica that was asked said. Its code and numbers stay what they are.

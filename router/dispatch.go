@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
@@ -19,7 +20,8 @@ import (
 //  3. An answer is an answer, found or not. Only a key that may be in several partitions is looked for in the next one
 //     when it is not in the first; it is nowhere when all have said so.
 //  4. When nobody answers, the first failure is what the caller gets, with all attempts attached: it comes from the
-//     replica that should have answered.
+//     replica that should have answered. One that says no more than that a connection broke is made a refusal, which
+//     names the store, the partition and its replicas.
 type dispatch struct {
 	router  *Router
 	edition *edition
@@ -28,7 +30,7 @@ type dispatch struct {
 
 	policy   *iqv1.ReadPolicy // as nodes are given it
 	attempts []*iqv1.Attempt  // the failures, in order
-	failed   error            // the first of them
+	failures []failure        // the same, as the router has them
 	missed   []*iqv1.GetResponse
 }
 
@@ -43,7 +45,7 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 			return d.finish(resp), nil
 		}
 		if !iqerr.Retriable(err) || ctx.Err() != nil {
-			return nil, d.failure(err)
+			return nil, d.refuse(d.last())
 		}
 		targets = targets[asked:]
 	}
@@ -58,7 +60,7 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 		if err != nil {
 			d.note(t, err)
 			if !iqerr.Retriable(err.err) || ctx.Err() != nil {
-				return nil, d.failure(err.err)
+				return nil, d.refuse(d.last())
 			}
 			continue
 		}
@@ -67,8 +69,16 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 			return d.finish(resp), nil
 		}
 	}
-	return nil, d.failure(d.failed)
+	return nil, d.refuse(d.failures[0])
 }
+
+// failure is what one replica said that was asked and did not answer.
+type failure struct {
+	target
+	err error
+}
+
+func (d *dispatch) last() failure { return d.failures[len(d.failures)-1] }
 
 func (d *dispatch) allMissed() bool {
 	for _, m := range d.missed {
@@ -98,7 +108,7 @@ func (d *dispatch) try(ctx context.Context, t target, left int) (*iqv1.GetRespon
 func (d *dispatch) ask(ctx context.Context, t target, left int) (*iqv1.GetResponse, error) {
 	p := d.router.peers.get(t.Node)
 	if p == nil {
-		return nil, fmt.Errorf("node %s has gone since the decision: %w", t.Node.ID, iqerr.ErrNoReplica)
+		return nil, fmt.Errorf("node %s: %w: %w", t.Node.ID, errGone, iqerr.ErrNoReplica)
 	}
 	others := left > 0 || d.read.wait > 0
 	ctx, end := p.begin(ctx, others)
@@ -134,9 +144,7 @@ func share(ctx context.Context, replicas int, most time.Duration) time.Duration 
 
 // note keeps a failure for the caller to see.
 func (d *dispatch) note(t target, e *tryError) {
-	if d.failed == nil {
-		d.failed = e.err
-	}
+	d.failures = append(d.failures, failure{t, e.err})
 	d.read.failures++
 	d.attempts = append(d.attempts, attemptToProto(t.Node, e))
 }
@@ -157,7 +165,13 @@ func (d *dispatch) finish(resp *iqv1.GetResponse) *iqv1.GetResponse {
 	return resp
 }
 
-// failure is err with the attempts attached.
-func (d *dispatch) failure(err error) error {
-	return withAttempts(err, d.plan.targets[0].Partition, d.attempts)
+// refuse is the error that the caller gets for f, with all attempts attached.
+func (d *dispatch) refuse(f failure) error {
+	err := f.err
+	if unanswered(err) {
+		err = d.plan.decisions[f.decision].unanswered(func(c *Candidate) bool {
+			return slices.ContainsFunc(d.failures, func(other failure) bool { return other.Candidate == c })
+		})
+	}
+	return withAttempts(err, f.Partition, d.attempts)
 }

@@ -3,6 +3,8 @@ package router
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -115,6 +117,70 @@ func TestAllFailuresAreAttached(t *testing.T) {
 			t.Errorf("got %v with attempts %v", err, attempts)
 		}
 	})
+}
+
+// TestBrokenConnectionNamesThePartitionAndItsReplicas: nobody else may answer, and "connection refused" alone says
+// nothing of what was asked for.
+func TestBrokenConnectionNamesThePartitionAndItsReplicas(t *testing.T) {
+	inBubble(t, Config{}, func(w *world) {
+		t := w.t
+		a, b := w.join("a", active(100)), w.join("b", standby(99, 100))
+		defer a.kill()
+		defer b.kill()
+		broken := status.Error(codes.Unavailable, "dial tcp 10.0.0.1:7001: connection refused")
+		a.fails(broken)
+		b.fails(broken)
+		for _, mode := range []iqv1.ReadPolicy_Mode{modeActive, modeStrong} {
+			_, err, _ := w.ask(get(mode))
+			e, ok := errors.AsType[*iqerr.NoActiveError](iqerr.FromStatus(err))
+			if !ok || status.Code(err) != codes.Unavailable || e.RetryAfter != retryAfter {
+				t.Fatalf("%s: got %v", mode, err)
+			}
+			checkUnanswered(t, &e.Refusals, "a")
+		}
+		for _, m := range []*iqv1.GetRequest{get(modeAny), maxOffsetLag(5)} {
+			_, err, _ := w.ask(m)
+			e, ok := errors.AsType[*iqerr.NoReplicaError](iqerr.FromStatus(err))
+			if !ok || status.Code(err) != codes.Unavailable {
+				t.Fatalf("%s: got %v", m.GetPolicy(), err)
+			}
+			checkUnanswered(t, &e.Refusals, "a", "b")
+		}
+	})
+}
+
+// checkUnanswered wants both replicas of s/0 named, and those of asked as asked.
+func checkUnanswered(t *testing.T, r *iqerr.Refusals, asked ...string) {
+	t.Helper()
+	if r.Store != "s" || r.Partition != 0 || len(r.Candidates) != 2 || len(r.Attempts) != len(asked) {
+		t.Fatalf("refusals %+v", r)
+	}
+	for _, c := range r.Candidates {
+		said := c.GetWhy() == "was asked and gave no answer"
+		if was := slices.Contains(asked, c.GetReplica().GetNode()); said != was || c.GetEligible() {
+			t.Errorf("%s: eligible %t, %q", c.GetReplica().GetNode(), c.GetEligible(), c.GetWhy())
+		}
+	}
+	for _, a := range r.Attempts {
+		if !slices.Contains(asked, a.GetNode()) || a.GetCode() != codes.Unavailable.String() || !strings.Contains(a.GetMessage(), "connection refused") {
+			t.Errorf("attempt %s", a)
+		}
+	}
+}
+
+// TestLostNodeNamesThePartitionAndItsReplicas: the read could wait, so it gave up the node that became suspect.
+func TestLostNodeNamesThePartitionAndItsReplicas(t *testing.T) {
+	d := Decision{Query: Query{Policy: unbounded(ModeStrong)}}
+	d.Query.Store, d.Query.Partition.Partition = "s", 3
+	for _, cause := range []error{errLost, errGone} {
+		p := plan{decisions: []Decision{d}}
+		run := dispatch{plan: p, attempts: []*iqv1.Attempt{{Node: "a"}}}
+		err := run.refuse(failure{target{Candidate: &Candidate{}}, fmt.Errorf("node a: %w: %w", cause, iqerr.ErrNoReplica)})
+		e, ok := errors.AsType[*iqerr.NoActiveError](err)
+		if !ok || e.Store != "s" || e.Partition != 3 || len(e.Attempts) != 1 {
+			t.Errorf("%v: got %v", cause, err)
+		}
+	}
 }
 
 // TestS18StaleAtTheNodeKeepsItsNumbers: the node is the authority, and its refusal crosses the router whole.

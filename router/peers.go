@@ -58,6 +58,9 @@ type try struct{ cancel context.CancelCauseFunc }
 // errLost is why a try was given up: its node became suspect and other replicas are left to ask.
 var errLost = errors.New("its node became suspect while it was asked")
 
+// errGone is why a node was not asked: it died, moved or was started anew since the decision.
+var errGone = errors.New("it has gone since the decision")
+
 // begin counts a query and, when others are left to ask, lets it end once the node becomes suspect. The caller calls the
 // function returned when the query is over.
 func (p *peer) begin(ctx context.Context, others bool) (context.Context, func()) {
