@@ -16,7 +16,7 @@
 //
 // heartbeats.go takes the nodes' streams, board.go folds each report into the next metadata.View and swaps it
 // (one writer at a time, readers without a lock). watch.go notices silence and broken streams, makes the node suspect
-// and tells the others, one of which removes it from the group.
+// and tells the others, so that they can act.
 //
 // # Bounds
 //
