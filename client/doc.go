@@ -3,7 +3,7 @@
 //
 //	c, err := client.New([]string{"router-1:7000", "router-2:7000"})
 //	...
-//	r, err := c.Get(ctx, "flights-by-dest", []byte("ATL"), client.MaxStaleness(10*time.Second))
+//	r, err := c.Get(ctx, "by-dest", []byte("ATL"), client.MaxStaleness(10*time.Second))
 //
 // A target may be a router or a node: both answer the same services.
 //
