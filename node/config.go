@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,6 +118,7 @@ const (
 	maxCapacity        = 1000
 	minReportInterval  = 10 * time.Millisecond
 	maxPollRecordLimit = 1_000_000
+	maxPort            = 65535
 )
 
 var nodeIDPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
@@ -260,6 +262,9 @@ func checkAddress(address string, advertised bool) string {
 		return "has no host"
 	case port == "" || advertised && port == "0":
 		return "has no port"
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > maxPort {
+		return "has no port from 1 to 65535"
 	}
 	if ip := net.ParseIP(host); ip != nil {
 		if advertised && ip.IsUnspecified() {

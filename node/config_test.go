@@ -70,7 +70,7 @@ func TestValidateNamesEveryBadField(t *testing.T) {
 
 // An address that others cannot dial is refused at the start, not found out by them.
 func TestS20AdvertisedAddressMustBeDialable(t *testing.T) {
-	for _, bad := range []string{"0.0.0.0:7070", "[::]:7070", ":7070", "127.0.01:7070", "host", "host:", "host:0"} {
+	for _, bad := range []string{"0.0.0.0:7070", "[::]:7070", ":7070", "127.0.01:7070", "host", "host:", "host:0", "host:99999", "host:abc", "host:-1"} {
 		cfg := validConfig(t)
 		cfg.Advertised = bad
 		if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "Advertised") || !strings.Contains(err.Error(), bad) {

@@ -83,6 +83,8 @@ type member struct {
 		joined     time.Time
 	}
 	last *assign.Map // of the newest generation; run's alone
+	// complained is what the log was told last of a heartbeat; beat's alone.
+	complained string
 	// rebalances counts the generations that this node has seen.
 	rebalances int64
 }
@@ -234,7 +236,7 @@ func missedGeneration(before, now int32) bool { return before >= 0 && now > befo
 // classify says what an error of the group protocol means for the membership.
 func (m *member) classify(err error, during string) error {
 	switch {
-	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
+	case lostMembership(err):
 		return errLost
 	case errors.Is(err, kerr.RebalanceInProgress), errors.Is(err, kerr.FencedInstanceID):
 		return err
@@ -385,7 +387,7 @@ func (m *member) beatOnce(ctx context.Context) {
 		case m.fatal <- err:
 		default:
 		}
-	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration):
+	case lostMembership(err):
 		// During a join the generation may have been counted up without this node knowing its own part yet.
 		if !m.mu.joining {
 			m.lease.revoke()
@@ -394,6 +396,17 @@ func (m *member) beatOnce(ctx context.Context) {
 	default:
 		m.log.Debug("group heartbeat failed", slog.Any("error", err))
 	}
+	if text := fmt.Sprint(err); err != nil && !kerr.IsRetriable(err) && text != m.complained {
+		m.log.Warn("the group refuses a heartbeat", slog.Any("error", err))
+		m.complained = text
+	} else if err == nil {
+		m.complained = ""
+	}
+}
+
+// lostMembership says whether an error of the group protocol means that the group goes on without this member.
+func lostMembership(err error) bool {
+	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.GroupIDNotFound)
 }
 
 // leave takes the node out of the group, so that others get its tasks at once.

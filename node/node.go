@@ -264,14 +264,20 @@ func (n *Node) runKafka(ctx context.Context) error {
 	err = run(ctx)
 	close(n.stopped)
 
-	// The node's context has ended; what is left has its own bound.
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout)
-	defer cancel()
-	if leaveErr := up.member.leave(end); leaveErr != nil {
+	// The node's context has ended; what is left has bounds of its own, so that a Kafka that hangs cannot hold it up.
+	leaving, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
+	defer cancelLeave()
+	if leaveErr := up.member.leave(leaving); leaveErr != nil {
 		n.log.Warn("could not leave the group; it notices after the session timeout", slog.Any("error", leaveErr))
 	}
-	return errors.Join(err, up.replicas.closeAll(end))
+	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
+	defer cancelClose()
+	return errors.Join(err, up.replicas.closeAll(closing))
 }
+
+// shutdownShare is the part of ShutdownTimeout that each step of the orderly end may take: the last commit, leaving the
+// group, closing the stores.
+const shutdownShare = 3
 
 // assemble makes the parts that work with Kafka and returns what runs them.
 func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
@@ -297,7 +303,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
 		inputs: inputs, fetch: inputFetch.wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		promoted: make(chan *promotion), peeks: make(chan *peek), limits: limits,
-		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry),
+		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry), commitTimeout: n.cfg.TransactionTimeout,
 	}
 	w.mail.abort = func() {}
 	w.owned.Store(&[]metadata.TaskID{})

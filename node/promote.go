@@ -109,7 +109,24 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 	if len(ends) < len(changelogs) {
 		return fmt.Errorf("ends of %v: only %d of %d are known", changelogs, len(ends), len(changelogs))
 	}
+	w.warnOfForgottenOffsets(p.task, committed, ends)
 	return w.takeAt(ctx, p.task, ends)
+}
+
+// warnOfForgottenOffsets says that an input begins at its start although the task has worked before: the group was
+// deleted, or its offsets have expired. What was counted then is counted again.
+func (w *worker) warnOfForgottenOffsets(t *taskInfo, committed, ends map[metadata.TopicPartition]int64) {
+	for _, s := range t.stores {
+		for _, tp := range t.inputs {
+			if committed[tp] >= 0 || ends[s.changelog] == 0 {
+				continue
+			}
+			if _, said := w.warned.LoadOrStore(tp, true); !said {
+				w.log.Warn("the group has no offset of an input, but the changelog is not empty: the input is processed from its start, again if it was before",
+					slog.String("input", tp.String()), slog.String("changelog", s.changelog.String()), slog.Int64("end", ends[s.changelog]))
+			}
+		}
+	}
 }
 
 // fenceOnce fences a transactional id once for each generation, however many tasks its node had.

@@ -48,6 +48,7 @@ type replicaSet struct {
 	wake     chan struct{}
 	fetch    chan struct{} // the changelog fetcher's
 	rebuilds atomic.Int64
+	fullSaid atomic.Int64 // when the log last said that the disk is full, in nanoseconds of base
 
 	mu struct {
 		sync.Mutex

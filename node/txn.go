@@ -59,7 +59,7 @@ func (w *worker) step(name string) error {
 // seen whole or not at all; every record's outcome is looked at; the input offsets join it; Kafka decides; and what
 // it committed is applied to the stores. After any error the caller resets the worker.
 func (w *worker) commit() (err error) {
-	ctx, cancel := context.WithTimeout(w.ctx, w.cfg.TransactionTimeout)
+	ctx, cancel := context.WithTimeout(w.ctx, w.commitTimeout)
 	defer cancel()
 	offsets := make(map[metadata.TopicPartition]int64)
 	var dirty []*activeTask

@@ -67,9 +67,12 @@ type worker struct {
 	begun      time.Time       // when the transaction in progress began
 	lives      uint64
 	carries    map[metadata.TaskID]*carry
-	promotions sync.WaitGroup
-	fencing    singleflight.Group
-	fenced     sync.Map // transactional id -> generation for which it was fenced
+
+	commitTimeout time.Duration
+	promotions    sync.WaitGroup
+	fencing       singleflight.Group
+	fenced        sync.Map // transactional id -> generation for which it was fenced
+	warned        sync.Map // inputs of which warnOfForgottenOffsets has spoken
 
 	dropped  atomic.Int64 // records that a partitioner dropped
 	resets   atomic.Int64
@@ -379,6 +382,7 @@ func (w *worker) failed(error) {
 
 // shutDown commits what is done and gives all tasks back.
 func (w *worker) shutDown() {
+	w.commitTimeout = min(w.commitTimeout, w.cfg.ShutdownTimeout/shutdownShare)
 	if w.producer != nil && w.producer.inTxn {
 		if err := w.commit(); err != nil {
 			w.log.Warn("last commit failed; what it had is processed again", slog.Any("error", err))
