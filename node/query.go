@@ -64,6 +64,9 @@ func (n *Node) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse
 	defer timeout.Stop()
 	for {
 		changed := n.news.wait()
+		if n.closing.Load() { // a node that stops waits for the reads that run
+			return nil, &iqerr.ClosingError{Node: n.cfg.NodeID}
+		}
 		resp, err = n.tryRead(ctx, p, id, req)
 		if !waitHelps(err) {
 			return resp, err
