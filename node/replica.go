@@ -162,7 +162,8 @@ func (r *replica) deliver(_ context.Context, b batch) {
 			r.breakDown(fmt.Sprintf("position %d is outside the changelog, which starts at %d and ends at %d", b.from, b.start, b.end))
 			return
 		}
-		r.set.log.Warn("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Any("error", b.err))
+		r.set.log.Error("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Int64("offset", b.from), slog.Any("error", b.err))
+		r.rest(unreadableRest) // the next fetch would bring the same at once
 		return
 	}
 	if b.next > b.from {
@@ -207,22 +208,28 @@ func changesOf(b batch) []store.Change {
 	return changes
 }
 
-// noSpaceRest is the pause before the next try when the disk is full.
-const noSpaceRest = time.Second
+// Pauses of the tail before the next try.
+const (
+	noSpaceRest    = time.Second // when the disk is full
+	unreadableRest = time.Second // when what Kafka sent cannot be read: a damaged batch, an unknown compression
+)
+
+// rest makes the tail leave the replica alone for a while.
+func (r *replica) rest(pause time.Duration) { r.resting.Store(int64(time.Since(r.set.base) + pause)) }
 
 // applyFailed rests while the disk is full: nothing was written, what is there stays right, and its lag grows. Any other
 // failure leaves a store that nobody can trust.
 func (r *replica) applyFailed(err error) {
 	if errors.Is(err, store.ErrNoSpace) {
 		r.set.log.Error("the disk is full", slog.String("store", r.id.String()), slog.Any("error", err))
-		r.resting.Store(int64(time.Since(r.set.base) + noSpaceRest))
+		r.rest(noSpaceRest)
 		return
 	}
 	r.breakDown("apply: " + err.Error())
 }
 
 // breakDown marks the store to be dropped and rebuilt from the changelog; the replica set does it. Readers keep what
-// they have until then, with its lag.
+// they have until then, but nobody knows its lag.
 func (r *replica) breakDown(reason string) {
 	r.broken.Store(&brokenStore{reason: reason})
 	r.caughtUp.Store(false)
@@ -349,6 +356,12 @@ func (r *replica) lag(s standing, position int64, flying *flight, now time.Time)
 		samples = *p
 	}
 	lag := MeasureLag(samples, position, now)
+	if r.broken.Load() != nil {
+		// Its position says nothing: the store is damaged, or of a changelog that was made anew or truncated, whose end
+		// may well lie below it.
+		lag.Offsets, lag.Time, lag.SampleAge = metadata.LagUnknown, metadata.LagUnknown, 0
+		return lag
+	}
 	if !s.runsActive() {
 		return lag
 	}
