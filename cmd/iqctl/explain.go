@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,7 +18,8 @@ func newExplainCommand(a *app) *cobra.Command {
 		Use:   "explain STORE KEY",
 		Short: "Say which replicas a read would ask, in order, and why each was chosen or refused",
 		Long: `explain says which replicas a get with the same flags would ask, in order, and why each was chosen or refused.
-Nothing is read. A read that nobody may answer is explained as well, and that is exit code 0.`,
+Nothing is read. A read that nobody may answer is explained as well, and that is exit code 0. With --wait, explain
+asks again while the answer is NOT_READY, and for nothing else.`,
 		Example: "  iqctl explain by-dest ATL --policy max_offset_lag=50",
 		Args:    exactArgs("STORE", "KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,16 +35,21 @@ func (a *app) explain(ctx context.Context, cmd *cobra.Command, r *readFlags, sto
 	if err != nil {
 		return err
 	}
-	ctx, c, done, err := a.connect(ctx, 0)
+	ctx, c, done, err := a.connect(ctx, r.wait)
 	if err != nil {
 		return err
 	}
 	defer done()
+	start := time.Now()
 	key, err := r.key(ctx, c, store, keyText)
 	if err != nil {
 		return err
 	}
-	res, err := c.Explain(ctx, store, key, opts...)
+	var res *iqv1.ExplainResponse
+	err = whileNotReady(ctx, r.wait-time.Since(start), func() (iqv1.Reason, error) {
+		res, err = c.Explain(ctx, store, key, opts...)
+		return res.GetReason(), err
+	})
 	if err != nil {
 		return err
 	}

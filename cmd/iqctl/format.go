@@ -22,12 +22,17 @@ type formats struct {
 	key, value topology.Serde
 }
 
-// formats finds the serdes of a store: those of the flags, else those that the store says it has.
+// formats finds the serdes of a store: those of the flags, else those that the store says it has, for which it waits as
+// long as the read may.
 func (r *readFlags) formats(ctx context.Context, c *client.Client, store string) (formats, error) {
 	info := &iqv1.StoreInfo{}
 	if r.keyFormat == "" || r.valueFormat == "" {
 		var err error
-		if info, err = findStore(ctx, c, store); err != nil {
+		err = whileNotReady(ctx, r.wait, func() (iqv1.Reason, error) {
+			info, err = findStore(ctx, c, store)
+			return iqerr.ReasonOf(err), err
+		})
+		if err != nil {
 			return formats{}, err
 		}
 	}
@@ -41,7 +46,7 @@ func (r *readFlags) formats(ctx context.Context, c *client.Client, store string)
 
 // key turns what the user typed as KEY into bytes, where no value will be shown.
 func (r *readFlags) key(ctx context.Context, c *client.Client, store, text string) ([]byte, error) {
-	keyOnly := readFlags{keyFormat: r.keyFormat, valueFormat: topology.NameBytes}
+	keyOnly := readFlags{keyFormat: r.keyFormat, valueFormat: topology.NameBytes, wait: r.wait}
 	f, err := keyOnly.formats(ctx, c, store)
 	if err != nil {
 		return nil, err

@@ -49,6 +49,7 @@ func (a *app) get(ctx context.Context, cmd *cobra.Command, r *readFlags, explain
 		return err
 	}
 	defer done()
+	start := time.Now()
 	f, err := r.formats(ctx, c, store)
 	if err != nil {
 		return err
@@ -56,6 +57,9 @@ func (a *app) get(ctx context.Context, cmd *cobra.Command, r *readFlags, explain
 	key, err := f.parseKey(keyText)
 	if err != nil {
 		return err
+	}
+	if r.wait > 0 { // what is left of it
+		opts = append(opts, client.Wait(max(0, r.wait-time.Since(start))))
 	}
 	res, err := c.Get(ctx, store, key, opts...)
 	if err != nil {

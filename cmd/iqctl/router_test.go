@@ -124,6 +124,52 @@ func TestEveryQuestionIsAnsweredByTheRealRouter(t *testing.T) {
 	})
 }
 
+// TestWaitOutlastsTheStartOfTheRouter: a router that has just started knows no store, and so not how KEY is written.
+func TestWaitOutlastsTheStartOfTheRouter(t *testing.T) {
+	replica := &iqv1.ReplicaStatus{
+		Store: "s", Role: iqv1.Role_ROLE_STANDBY, State: iqv1.ReplicaState_REPLICA_STATE_RUNNING, Generation: 1,
+		Position: 988, EndPosition: 1000, OffsetLag: new(int64(12)), SampleAge: durationpb.New(0),
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		want string        // the output has it
+		took time.Duration // at least, and less than 2 readyPause more
+	}{
+		{"get s k --policy any --wait 2s", exitOK, "from b\n", time.Second},
+		{"get s k --policy any --wait 2s --key-format string --value-format string", exitOK, "from b\n", time.Second},
+		{"explain s k --policy any --wait 2s", exitOK, "within the policy", time.Second},
+		{"explain s k --policy any --wait 2s --key-format string", exitOK, "within the policy", time.Second},
+		{"get other k --wait 2s", exitError, "unknown", time.Second},
+		{"get s k --policy any --wait 500ms", exitUnavailable, "not ready", 500 * time.Millisecond},
+		{"get s k --policy any", exitUnavailable, "not ready", 0},
+		{"explain s k --policy any --wait 500ms", exitUnavailable, "not ready", 500 * time.Millisecond},
+		{"explain s k --policy any", exitUnavailable, "not ready", 0},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				listeners, stop := startRouter(t)
+				defer stop()
+				var reports sync.WaitGroup
+				over := make(chan struct{})
+				reports.Go(func() {
+					time.Sleep(time.Second)
+					defer report(t, listeners, replica, false)()
+					<-over
+				})
+				start := time.Now()
+				stdout, stderr, code := execute(t, append(strings.Fields(c.args), "--router", "passthrough:///router"), nil, listeners)
+				took := time.Since(start)
+				close(over)
+				reports.Wait()
+				if code != c.code || !strings.Contains(stdout+stderr, c.want) || took < c.took || took >= c.took+2*readyPause {
+					t.Errorf("exit %d after %s\n%s%s", code, took, stdout, stderr)
+				}
+			})
+		})
+	}
+}
+
 // startRouter starts a real router on a network in memory.
 func startRouter(t *testing.T) (listeners map[string]*bufconn.Listener, stop func()) {
 	t.Helper()
