@@ -21,7 +21,7 @@ import (
 )
 
 // cluster is a router in memory: node a was the active of flights-by-dest/3 and is dead, b has a standby that is 12
-// offsets and 84 ms behind, c one that is restoring. It judges the bounds of a read for b as a router does.
+// offsets and 84 ms behind, c one that is restoring. On e the task of tails/1 has stopped. It judges the bounds of a read for b as a router does.
 type cluster struct {
 	iqv1.UnimplementedQueryServiceServer
 	iqv1.UnimplementedMetadataServiceServer
@@ -40,6 +40,14 @@ func restoringOnC() *iqv1.ReplicaStatus {
 	return &iqv1.ReplicaStatus{
 		Node: "c", Address: "10.0.0.3:7001", Store: "flights-by-dest", Partition: 3, Role: iqv1.Role_ROLE_WARMUP,
 		State: iqv1.ReplicaState_REPLICA_STATE_RESTORING, Generation: 7, Position: 90, EndPosition: 1000, OffsetLag: new(int64(910)),
+	}
+}
+
+// suspendedOnE is of a task that stopped.
+func suspendedOnE() *iqv1.ReplicaStatus {
+	return &iqv1.ReplicaStatus{
+		Node: "e", Address: "10.0.0.5:7001", Store: "tails", Partition: 1, Role: iqv1.Role_ROLE_ACTIVE,
+		State: iqv1.ReplicaState_REPLICA_STATE_SUSPENDED, Generation: 7, Position: 40, EndPosition: 40, OffsetLag: new(int64(0)),
 	}
 }
 
@@ -154,6 +162,10 @@ func (c *cluster) ListInstances(_ context.Context, req *iqv1.ListInstancesReques
 		},
 		{Node: "a", Address: "10.0.0.1:7001", Generation: 6, Incarnation: 1, LastHeard: durationpb.New(12 * time.Second)},
 		{Node: "d", Address: "10.0.0.4:7001", Alive: true, Generation: 7, ActiveStores: []string{"tails"}},
+		{
+			Node: "e", Address: "10.0.0.5:7001", Alive: true, Generation: 7, LastHeard: durationpb.New(31 * time.Millisecond),
+			ActiveStores: []string{"tails"}, Replicas: []*iqv1.ReplicaStatus{suspendedOnE()},
+		},
 	}
 	if req.GetStore() != "" {
 		all = slices.DeleteFunc(all, func(i *iqv1.Instance) bool { return !hosts(i) })

@@ -18,9 +18,10 @@ func newStatusCommand(a *app) *cobra.Command {
 		Use:   "status",
 		Short: "Show the nodes: alive, suspect or dead, and how far behind their copies are",
 		Long: `status shows the nodes: whether they are alive, suspect (heartbeats overdue or a connection refused) or dead; the
-newest group generation that each has seen; how many actives, standbys and restoring replicas it holds; and the lag of
-the replica that is furthest behind. A node without any waits for Kafka, its topics or the group, and its log says for
-which. Suspended replicas, of tasks that stopped, are counted by their role; "iqctl lag" tells them apart.`,
+newest group generation that each has seen; how many actives and standbys it holds, and how many of those are restoring
+or suspended; and the lag of the replica that is furthest behind. A node without any waits for Kafka, its topics or the
+group, and its log says for which. A replica that is suspended has a task that stopped, or a node that is dead; those of
+nodes that live are named below the table, and the node's log says why.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
@@ -55,11 +56,14 @@ func (a *app) status(ctx context.Context) error {
 		counts[n.State]++
 		rows = append(rows, []string{
 			n.Node, n.Address, n.Rack, n.State, strconv.FormatInt(n.Generation, 10), n.heard, count(n.Active), count(n.Standby),
-			count(n.Restoring), n.worst,
+			count(n.Restoring), count(n.Suspended), n.worst,
 		})
 	}
-	p.table([]string{"NODE", "ADDRESS", "RACK", "STATE", "GENERATION", "HEARD", "ACTIVE", "STANDBY", "RESTORING", "FURTHEST BEHIND"}, rows)
+	p.table([]string{"NODE", "ADDRESS", "RACK", "STATE", "GENERATION", "HEARD", "ACTIVE", "STANDBY", "RESTORING", "SUSPENDED", "FURTHEST BEHIND"}, rows)
 	p.line(countsText(len(all), counts))
+	if text := suspendedText(instances); text != "" {
+		p.line(text)
+	}
 	return p.err
 }
 
@@ -77,6 +81,28 @@ func countsText(total int, counts map[string]int) string {
 		}
 	}
 	return text + ": " + strings.Join(parts, ", ")
+}
+
+// maxSuspendedNamed bounds the replicas that the line about suspended ones names.
+const maxSuspendedNamed = 16
+
+// suspendedText names the suspended replicas of nodes that live; empty when there is none.
+func suspendedText(instances []*iqv1.Instance) string {
+	var names []string
+	for _, i := range instances {
+		for _, r := range slices.SortedStableFunc(slices.Values(i.GetReplicas()), byPartition) {
+			if i.GetAlive() && r.GetState() == iqv1.ReplicaState_REPLICA_STATE_SUSPENDED {
+				names = append(names, fmt.Sprintf("%s/%d (%s) on %s", r.GetStore(), r.GetPartition(), iqerr.RoleName(r.GetRole()), i.GetNode()))
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if more := len(names) - maxSuspendedNamed; more > 0 {
+		names = append(names[:maxSuspendedNamed], fmt.Sprintf("and %d more", more))
+	}
+	return "suspended: " + strings.Join(names, ", ")
 }
 
 // States of a node, as the router sees it.
@@ -98,6 +124,7 @@ type nodeSummary struct {
 	Active       *int     `json:"active"`
 	Standby      *int     `json:"standby"`
 	Restoring    *int     `json:"restoring"`
+	Suspended    *int     `json:"suspended"`
 	MaxOffsetLag *int64   `json:"max_offset_lag"`
 	MaxTimeLagMs *float64 `json:"max_time_lag_ms"`
 
@@ -115,7 +142,7 @@ func summarise(i *iqv1.Instance) nodeSummary {
 		return n
 	}
 	worst := &iqv1.ReplicaStatus{}
-	var active, standby, restoring int
+	var active, standby, restoring, suspended int
 	for _, r := range i.GetReplicas() {
 		switch r.GetRole() {
 		case iqv1.Role_ROLE_ACTIVE:
@@ -124,8 +151,12 @@ func summarise(i *iqv1.Instance) nodeSummary {
 			standby++
 		case iqv1.Role_ROLE_UNSPECIFIED:
 		}
-		if r.GetState() == iqv1.ReplicaState_REPLICA_STATE_RESTORING {
+		switch r.GetState() {
+		case iqv1.ReplicaState_REPLICA_STATE_RESTORING:
 			restoring++
+		case iqv1.ReplicaState_REPLICA_STATE_SUSPENDED:
+			suspended++
+		case iqv1.ReplicaState_REPLICA_STATE_UNSPECIFIED, iqv1.ReplicaState_REPLICA_STATE_RUNNING, iqv1.ReplicaState_REPLICA_STATE_CLOSED:
 		}
 		if r.OffsetLag != nil && (worst.OffsetLag == nil || r.GetOffsetLag() > worst.GetOffsetLag()) {
 			worst.OffsetLag = r.OffsetLag
@@ -134,7 +165,7 @@ func summarise(i *iqv1.Instance) nodeSummary {
 			worst.TimeLag = r.GetTimeLag()
 		}
 	}
-	n.Active, n.Standby, n.Restoring = &active, &standby, &restoring
+	n.Active, n.Standby, n.Restoring, n.Suspended = &active, &standby, &restoring, &suspended
 	if i.GetAlive() {
 		n.MaxOffsetLag, n.MaxTimeLagMs, n.worst = worst.OffsetLag, millis(worst.GetTimeLag()), orUnknown(iqerr.Lag(worst))
 	}
