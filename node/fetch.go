@@ -35,6 +35,7 @@ type cursor interface {
 // A batch is what one fetch brought of one partition, under read_committed.
 type batch struct {
 	from    int64         // the offset that was asked for
+	topicID [16]byte      // the topic that was asked; zero when not known
 	records []*kgo.Record // committed data records only
 	next    int64         // where to go on: past control records, aborted records and compaction gaps
 	start   int64         // the log's start offset, -1 when not told
@@ -138,6 +139,7 @@ func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) erro
 	}
 	byName := make(map[metadata.TopicPartition]asked, len(cursors))
 	names := make(map[[16]byte]string)
+	ids := make(map[string][16]byte)
 	topics := make(map[string]int)
 	for _, c := range cursors {
 		tp, next, ok := c.at()
@@ -151,7 +153,7 @@ func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) erro
 			rt.Topic = tp.Topic
 			if s, ok := f.catalog.topic(tp.Topic); ok {
 				rt.TopicID = s.id
-				names[s.id] = tp.Topic
+				names[s.id], ids[tp.Topic] = tp.Topic, s.id
 			}
 			i = len(req.Topics)
 			topics[tp.Topic] = i
@@ -191,6 +193,7 @@ func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) erro
 				continue
 			}
 			b, retry := f.decode(topic, p, a.from)
+			b.topicID = ids[topic]
 			if retry != nil {
 				failed = retry
 				continue

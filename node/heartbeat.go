@@ -23,6 +23,7 @@ const (
 	routerPingWait   = 3 * time.Second
 	routerRedialMin  = 100 * time.Millisecond
 	routerRedialMax  = time.Second
+	reportingWell    = 5 * time.Second  // a stream that lasted as long was a good one
 	fullReportEvery  = 10 * time.Second // so that whatever went wrong heals
 	leavingReportMax = time.Second      // how long a closing node tries to say so
 )
@@ -57,17 +58,22 @@ func (r *reporter) run(ctx context.Context) error {
 		return fmt.Errorf("router %s: %w", r.address, err)
 	}
 	defer func() { _ = cc.Close() }()
-	logged := false
+	failures, said := 0, ""
 	for ctx.Err() == nil {
+		began := time.Now()
 		err := r.stream(ctx, iqv1.NewControlServiceClient(cc))
 		if ctx.Err() != nil {
 			return nil
 		}
-		if !logged {
+		if time.Since(began) > reportingWell {
+			failures, said = 0, ""
+		}
+		failures++
+		if text := fmt.Sprint(err); text != said { // once for each cause
+			said = text
 			r.n.log.Warn("cannot report to a router; trying again", slog.String("router", r.address), slog.Any("error", err))
 		}
-		logged = err != nil
-		if !sleep(ctx, routerRedialMin) {
+		if !sleep(ctx, max(routerRedialMin, min(backoff(failures), routerRedialMax))) {
 			return nil
 		}
 	}
@@ -79,6 +85,8 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 	// The stream outlives ctx by the leaving report.
 	sctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	stopWatching := context.AfterFunc(ctx, func() { time.AfterFunc(leavingReportMax, cancel) }) // a silent router holds nothing up
+	defer stopWatching()
 	st, err := cl.Heartbeat(sctx)
 	if err != nil {
 		return err
@@ -133,8 +141,6 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 		case <-ctx.Done():
 			bye := r.n.report(true)
 			bye.Leaving = true
-			t := time.AfterFunc(leavingReportMax, cancel)
-			defer t.Stop()
 			if st.Send(bye) == nil && st.CloseSend() == nil {
 				<-broken //nolint:errcheck // the router has read it, or the bound has passed
 			}

@@ -34,6 +34,9 @@ func addSample(samples []sample, s sample) []sample {
 	next := make([]sample, 0, maxSamples)
 	next = append(next, samples...)
 	if n := len(next); n > 0 && next[n-1].End == s.End {
+		if s.Input == nil {
+			s.Input = next[n-1].Input // read before the same end, so it is in what reaches it
+		}
 		next[n-1] = s
 		return next
 	}

@@ -176,7 +176,7 @@ func (n *Node) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(n.listener) }()
 	defer func() {
-		stopServer(srv, n.cfg.ShutdownTimeout)
+		stopServer(srv, n.cfg.ShutdownTimeout/shutdownShare)
 		<-served //nolint:errcheck // nothing to say any more
 	}()
 

@@ -36,6 +36,9 @@ type promotion struct {
 const (
 	unstableRetry   = 20 * time.Millisecond
 	promoteLogAfter = 5 * time.Second // between two lines that say what a promotion waits for
+	// askAgainAfter is when a promotion that waits for a store begins anew: the end it waits for may have been lost with
+	// its broker, or belong to a topic that is gone.
+	askAgainAfter = 30 * time.Second
 )
 
 // promote runs the promotion until it is done or ctx ends; failures are tried again. It hands the result to the worker,
@@ -179,46 +182,54 @@ func (w *worker) startOffsets(ctx context.Context, t *taskInfo, committed map[me
 	return at, nil
 }
 
-// takeAt waits until every store of the task has applied everything below its changelog's end and takes all writer tokens.
+// takeAt waits until every store of the task has applied everything below its changelog's end and takes all writer tokens,
+// or none.
 func (w *worker) takeAt(ctx context.Context, t *taskInfo, ends map[metadata.TopicPartition]int64) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, askAgainAfter, errBehind)
+	defer cancel()
 	var taken []*replica
-	lastLog := time.Now()
 	for _, s := range t.stores {
-		for {
-			changed := w.news.wait()
-			r := w.replicas.get(s.id)
-			if r != nil && r.kv.Load() != nil && r.broken.Load() == nil && r.position() >= ends[s.changelog] {
-				if err := r.take(ctx); err != nil {
-					break
-				}
-				if r.kv.Load() != nil && r.broken.Load() == nil && r.position() >= ends[s.changelog] {
-					taken = append(taken, r)
-					break
-				}
-				r.give() // rebuilt in between
-				continue
-			}
-			if now := time.Now(); r != nil && now.Sub(lastLog) > promoteLogAfter {
-				lastLog = now
-				w.log.Info("restoring", slog.String("store", s.id.String()), slog.Int64("position", r.position()), slog.Int64("end", ends[s.changelog]))
-			}
-			t := time.NewTimer(promoteLogAfter)
-			select {
-			case <-changed:
-			case <-t.C:
-			case <-ctx.Done():
-			}
-			t.Stop()
-			if ctx.Err() != nil {
-				break
-			}
-		}
-		if ctx.Err() != nil {
+		r, err := w.takeReached(ctx, s, ends[s.changelog])
+		if err != nil {
 			for _, r := range taken {
 				r.give()
 			}
-			return ctx.Err()
+			return err
 		}
+		taken = append(taken, r)
 	}
 	return nil
+}
+
+// errBehind says that a promotion should ask again what it waits for.
+var errBehind = errors.New("the store has not reached the end of its changelog yet")
+
+// takeReached waits until the store has applied everything below end, and takes its writer token.
+func (w *worker) takeReached(ctx context.Context, s storeInfo, end int64) (*replica, error) {
+	tick := time.NewTicker(promoteLogAfter)
+	defer tick.Stop()
+	for {
+		changed := w.news.wait()
+		r := w.replicas.get(s.id)
+		if r != nil && r.reached(end) && r.take(ctx) == nil {
+			if r.reached(end) {
+				return r, nil
+			}
+			r.give() // rebuilt in between
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+			if r != nil {
+				w.log.Info("restoring", slog.String("store", s.id.String()), slog.Int64("position", r.position()), slog.Int64("end", end))
+			}
+		case <-ctx.Done():
+			return nil, fmt.Errorf("store %s: %w", s.id, context.Cause(ctx))
+		}
+	}
+}
+
+// reached says whether the replica's store is open, sound, and has applied everything below end.
+func (r *replica) reached(end int64) bool {
+	return r.kv.Load() != nil && r.broken.Load() == nil && r.position() >= end
 }

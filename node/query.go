@@ -93,7 +93,10 @@ func (n *Node) locate(req *iqv1.GetRequest) (metadata.Partition, error) {
 		return metadata.Partition{}, &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "Kafka and the application's topics", RetryAfter: time.Second}
 	}
 	spec, ok := up.tasks.stores[req.GetStore()]
-	if !ok || req.GetApplication() != "" && req.GetApplication() != n.group {
+	if req.GetApplication() != "" && req.GetApplication() != n.group {
+		return metadata.Partition{}, iqerr.Invalid("application", req.GetApplication(), "this node runs "+n.group)
+	}
+	if !ok {
 		known := make([]string, 0, len(up.tasks.stores))
 		for name := range up.tasks.stores {
 			known = append(known, name)

@@ -110,6 +110,9 @@ func (r *replica) stand(f func(standing) standing) {
 
 // take waits for the writer token.
 func (r *replica) take(ctx context.Context) error {
+	if r.tryTake() { // also when ctx has ended
+		return nil
+	}
 	select {
 	case <-r.writer:
 		return nil
@@ -156,6 +159,10 @@ func (r *replica) deliver(_ context.Context, b batch) {
 	kv := r.kv.Load()
 	if kv == nil || b.from != r.next.Load() || r.broken.Load() != nil {
 		return // asked for in an earlier life
+	}
+	if id := kv.ID().TopicID; b.topicID != id && b.topicID != [16]byte{} && id != [16]byte{} {
+		r.breakDown("the changelog topic was made anew") // its log may have outgrown the position already
+		return
 	}
 	if b.err != nil {
 		if errors.Is(b.err, kerr.OffsetOutOfRange) {
@@ -211,6 +218,7 @@ func changesOf(b batch) []store.Change {
 // Pauses of the tail before the next try.
 const (
 	noSpaceRest    = time.Second // when the disk is full
+	fullLogEvery   = 10 * time.Second
 	unreadableRest = time.Second // when what Kafka sent cannot be read: a damaged batch, an unknown compression
 )
 
@@ -221,7 +229,10 @@ func (r *replica) rest(pause time.Duration) { r.resting.Store(int64(time.Since(r
 // failure leaves a store that nobody can trust.
 func (r *replica) applyFailed(err error) {
 	if errors.Is(err, store.ErrNoSpace) {
-		r.set.log.Error("the disk is full", slog.String("store", r.id.String()), slog.Any("error", err))
+		if now, said := int64(time.Since(r.set.base)), r.set.fullSaid.Load(); said == 0 || now-said > int64(fullLogEvery) {
+			r.set.fullSaid.Store(max(now, 1))
+			r.set.log.Error("the disk is full; stores stay as they are until there is room", slog.String("store", r.id.String()), slog.Any("error", err))
+		}
 		r.rest(noSpaceRest)
 		return
 	}

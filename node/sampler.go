@@ -49,6 +49,10 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 		n.log.Debug("cannot learn the committed input offsets", slog.Any("error", err))
 		committed = nil // lag does not need them
 	}
+	applied := make(map[*replica]int64, len(all))
+	for _, r := range all {
+		applied[r] = r.position()
+	}
 	sent := time.Now()
 	ends, err := listOffsets(ctx, n.admin, changelogs, atEnd)
 	if err != nil {
@@ -56,7 +60,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 	}
 	for _, r := range all {
 		end, ok := ends[r.changelog]
-		if !ok {
+		if !ok || end < applied[r] { // a log that ends below what was read of it is not the one that was read
 			continue
 		}
 		s := sample{At: sent, End: end}

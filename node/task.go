@@ -112,8 +112,8 @@ func (t *activeTask) process(limit int) (int, error) {
 	return n, nil
 }
 
-// inputError says that an input cannot be read on from where the task was: its records were deleted, or the topic was
-// made anew. A promotion finds out where to go on.
+// inputError says that an input cannot be read on from where the task was: its records were deleted, the topic was made
+// anew, or what Kafka sent cannot be decoded.
 type inputError struct {
 	tp  metadata.TopicPartition
 	err error

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
@@ -315,8 +316,8 @@ func (w *worker) processSome() (int, error) {
 			n, err := t.process(limit)
 			total.Add(int64(n))
 			var input *inputError
-			if err == nil || errors.As(err, &input) {
-				return err
+			if err == nil || errors.As(err, &input) && errors.Is(err, kerr.OffsetOutOfRange) {
+				return err // a promotion finds out where to go on
 			}
 			return &taskError{task: t, err: err}
 		})
