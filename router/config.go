@@ -66,8 +66,11 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("%s: %v must be %s", field, value, want))
 	}
 	if d.Listener == nil {
-		if _, _, err := net.SplitHostPort(d.Listen); err != nil {
+		_, port, err := net.SplitHostPort(d.Listen)
+		if _, rangeErr := strconv.ParseUint(port, 10, 16); err != nil {
 			bad("Listen", strconv.Quote(d.Listen), "host:port")
+		} else if rangeErr != nil {
+			bad("Listen", strconv.Quote(d.Listen), "host:port with a port from 0 to 65535")
 		}
 	}
 	positive := func(field string, v time.Duration) {

@@ -28,6 +28,18 @@ func TestConfigNamesEveryBadField(t *testing.T) {
 	}
 }
 
+func TestListenNeedsAPortInRange(t *testing.T) {
+	for listen, good := range map[string]bool{
+		"": true, ":0": true, "127.0.0.1:65535": true, "[::1]:7000": true,
+		"127.0.0.1:65536": false, "127.0.0.1:-1": false, "127.0.0.1:": false, "127.0.0.1:http": false, "127.0.0.1": false,
+	} {
+		err := Config{Listen: listen}.Validate()
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "Listen: \""+listen+"\" must be host:port") {
+			t.Errorf("%q: %v", listen, err)
+		}
+	}
+}
+
 func TestParsePolicy(t *testing.T) {
 	for text, want := range map[string]string{
 		"active":                              "active",
