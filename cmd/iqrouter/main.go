@@ -12,6 +12,8 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
@@ -48,6 +50,9 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "iqrouter: %v\nsee: iqrouter --help\n", err)
 		return exitBadConfig
+	case s.version:
+		_, _ = fmt.Fprintln(stdout, version())
+		return exitOK
 	}
 	log := s.logger(stderr)
 	for _, name := range s.strangers {
@@ -80,4 +85,18 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	}
 	log.Info("stopped")
 	return exitOK
+}
+
+// version says what was built, from the build information of the executable.
+func version() string {
+	v, commit := "(devel)", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				commit = " " + s.Value
+			}
+		}
+	}
+	return "iqrouter " + v + commit + " " + runtime.Version()
 }

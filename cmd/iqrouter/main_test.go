@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -53,9 +54,14 @@ func TestBadSettingsNameThemselves(t *testing.T) {
 		text      string // of the file
 		want      string
 	}{
-		{args: []string{"--suspect-after", "soon"}, want: "suspect-after"},
-		{args: []string{"--suspect-after", "1ms"}, want: "SuspectAfter"},
-		{args: []string{"--listen", "nowhere"}, want: "nowhere"},
+		{args: []string{"--suspect-after", "soon"}, want: `--suspect-after: "soon" must be a duration`},
+		{args: []string{"--suspect-after", "1ms"}, want: "--suspect-after: 1ms must be at least 50ms"},
+		{args: []string{"--suspect-after", "3s"}, want: "--suspect-after: 3s must be at most --node-timeout, which is 2s"},
+		{args: []string{"--max-in-flight", "-1"}, want: "--max-in-flight: -1 must be"},
+		{args: []string{"--listen", "nowhere"}, want: `--listen: "nowhere" must be host:port`},
+		{args: []string{"--listen", "127.0.0.1:70000"}, want: `--listen: "127.0.0.1:70000" must be host:port with a port from 0 to 65535`},
+		{args: []string{"--listen", ""}, want: `--listen: "" must be host:port`},
+		{args: []string{"--hedge=perhaps"}, want: `--hedge: "perhaps" must be true or false`},
 		{args: []string{"--default-policy", "newest"}, want: "newest"},
 		{args: []string{"--log-level", "loud"}, want: "log-level"},
 		{args: []string{"--log-format", "xml"}, want: "log-format"},
@@ -63,7 +69,10 @@ func TestBadSettingsNameThemselves(t *testing.T) {
 		{args: []string{"stray"}, want: "stray"},
 		{args: []string{"--config", filepath.Join(dir, "none.yaml")}, want: "none.yaml"},
 		{env: []string{"IQROUTER_MAX_WAITERS=many"}, want: "IQROUTER_MAX_WAITERS"},
-		{env: []string{"IQROUTER_MAX_WAITERS=-4"}, want: "-4"},
+		{env: []string{"IQROUTER_MAX_WAITERS=-4"}, want: "IQROUTER_MAX_WAITERS: -4 must be"},
+		{env: []string{"IQROUTER_LISTEN="}, want: `IQROUTER_LISTEN: "" must be host:port`},
+		{text: "listen: \n", want: `c.yaml:1: listen: "" must be host:port`},
+		{text: "suspect_after: 1ms\n", want: "c.yaml:1: suspect_after: 1ms must be at least"},
 		{text: "listen: [a, b]\n", want: "c.yaml:1: listen"},
 		{text: "\nliste: a:1\n", want: "c.yaml:2: liste"},
 		{text: "suspect_after: soon\n", want: "suspect_after"},
@@ -83,12 +92,39 @@ func TestBadSettingsNameThemselves(t *testing.T) {
 	}
 }
 
+// TestAllBadSettingsAreNamedAtOnce, each once, and none that only another's badness makes bad.
+func TestAllBadSettingsAreNamedAtOnce(t *testing.T) {
+	args := []string{"--suspect-after", "soon", "--node-timeout", "100ms", "--listen", ":99999", "--log-level", "loud", "--default-policy", "newest"}
+	var stderr bytes.Buffer
+	code := run(t.Context(), args, []string{"IQROUTER_MAX_WAITERS=many", "IQROUTER_LISTEN="}, io.Discard, &stderr)
+	want := `iqrouter: bad configuration:
+  --suspect-after: "soon" must be a duration such as 500ms or 2s
+  --log-level: "loud" must be debug, info, warn or error
+  --default-policy: policy "newest": "newest" is not strong, active, any, max_staleness=<duration>, max_offset_lag=<n> or prefer=<order>
+  IQROUTER_MAX_WAITERS: "many" must be a whole number
+  --listen: ":99999" must be host:port with a port from 0 to 65535
+see: iqrouter --help
+`
+	if got := stderr.String(); code != exitBadConfig || got != want {
+		t.Errorf("exit %d\n%s\nwant\n%s", code, got, want)
+	}
+}
+
+// TestVersionIsPrintedWhateverElseIsSet: it is asked for alone, most often.
+func TestVersionIsPrintedWhateverElseIsSet(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	code := run(t.Context(), []string{"--version"}, []string{"IQROUTER_LISTEN=nowhere"}, &stdout, &stderr)
+	if code != exitOK || !strings.HasPrefix(stdout.String(), "iqrouter ") || !strings.Contains(stdout.String(), runtime.Version()) || stderr.Len() > 0 {
+		t.Errorf("exit %d, %q, %q", code, stdout.String(), stderr.String())
+	}
+}
+
 func TestHelpListsEverySetting(t *testing.T) {
 	var out bytes.Buffer
 	if code := run(t.Context(), []string{"--help"}, nil, &out, io.Discard); code != exitOK {
 		t.Errorf("exit %d", code)
 	}
-	for _, name := range []string{"-listen", "-default-policy", "-suspect-after", "-log-level", "-log-format", "-config", "IQROUTER_"} {
+	for _, name := range []string{"-listen", "-default-policy", "-suspect-after", "-log-level", "-log-format", "-config", "--version", "IQROUTER_"} {
 		if !strings.Contains(out.String(), name) {
 			t.Errorf("help lacks %s", name)
 		}

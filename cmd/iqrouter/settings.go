@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"slices"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/iqgate/iqgate/router"
 )
@@ -28,6 +24,7 @@ type settings struct {
 	config    string
 	logLevel  slog.Level
 	logFormat string
+	version   bool     // print it, and exit
 	strangers []string // variables IQROUTER_* that are no setting
 }
 
@@ -65,95 +62,6 @@ func (s *settings) flags() *flag.FlagSet {
 	return fs
 }
 
-// load reads the settings: flags over environment over file. The error joins every fault; it is flag.ErrHelp when help
-// was asked for.
-func load(args, env []string) (*settings, error) {
-	s := &settings{}
-	fs := s.flags()
-	if err := fs.Parse(args); err != nil {
-		return nil, err
-	}
-	if fs.NArg() > 0 {
-		return nil, fmt.Errorf("argument %q is no setting", fs.Arg(0))
-	}
-	given := map[string]bool{}
-	fs.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	errs := s.fromEnv(fs, env, given)
-	if s.config != "" {
-		errs = append(errs, s.fromFile(fs, given)...)
-	}
-	errs = append(errs, s.router.Validate())
-	return s, errors.Join(errs...)
-}
-
-// fromEnv takes what no flag has set.
-func (s *settings) fromEnv(fs *flag.FlagSet, env []string, given map[string]bool) (errs []error) {
-	for _, variable := range env {
-		key, value, _ := strings.Cut(variable, "=")
-		rest, ours := strings.CutPrefix(key, envPrefix)
-		if !ours {
-			continue
-		}
-		name := strings.ReplaceAll(strings.ToLower(rest), "_", "-")
-		switch {
-		case fs.Lookup(name) == nil:
-			s.strangers = append(s.strangers, key)
-		case !given[name]:
-			given[name] = true
-			if err := fs.Set(name, value); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q: %w", key, value, err))
-			}
-		}
-	}
-	return errs
-}
-
-// fromFile takes what neither flag nor environment has set. A name in the file may have - or _ between its words.
-func (s *settings) fromFile(fs *flag.FlagSet, given map[string]bool) (errs []error) {
-	values, err := readFile(s.config)
-	if err != nil {
-		return []error{err}
-	}
-	var names []string
-	fs.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
-	for key, node := range values {
-		name := strings.ReplaceAll(key, "_", "-")
-		at := fmt.Sprintf("%s:%d: %s", s.config, node.Line, key)
-		switch {
-		case name == "config" || !slices.Contains(names, name):
-			errs = append(errs, fmt.Errorf("%s: is no setting; settings are %s", at, strings.Join(names, ", ")))
-		case node.Kind != yaml.ScalarNode:
-			errs = append(errs, fmt.Errorf("%s: must be one value", at))
-		case !given[name]:
-			if err := fs.Set(name, node.Value); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %q: %w", at, node.Value, err))
-			}
-		}
-	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errs
-}
-
-func readFile(path string) (map[string]yaml.Node, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
-	}
-	if len(text) > maxConfigBytes {
-		return nil, fmt.Errorf("config: %s has more than %d bytes", path, maxConfigBytes)
-	}
-	values := map[string]yaml.Node{}
-	if err := yaml.Unmarshal(text, &values); err != nil {
-		return nil, fmt.Errorf("config: %s: %w", path, err)
-	}
-	return values, nil
-}
-
 func (s *settings) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: s.logLevel}
 	if s.logFormat == "json" {
@@ -178,6 +86,7 @@ Each setting may also be an environment variable (%sLISTEN for --listen) or a li
 		}
 		_, _ = fmt.Fprintf(w, "  %-29s %s\n", strings.TrimSpace("--"+f.Name+" "+strings.ToUpper(value)), help)
 	})
+	_, _ = fmt.Fprintf(w, "  %-29s %s\n", "--version", "print the version, and exit")
 	_, _ = fmt.Fprintf(w, `
 exit codes: %d stopped as asked, %d an error, %d bad configuration
 signals: SIGTERM and SIGINT stop in order, a second one at once
