@@ -367,6 +367,30 @@ func TestS08RecreatedChangelogRebuilds(t *testing.T) {
 	})
 }
 
+// The same under a follower, with a log that has outgrown the old position by the time of the next fetch.
+func TestS08RecreatedUnderAFollower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1)
+		defer f.close()
+		_, b := f.pair()
+		f.write(f.cl, tableChangelog, "old", "v", "k1", "v")
+		f.waitLag(b, 2, 0)
+		b.Gate().Freeze()
+		if _, err := f.adm.DeleteTopic(f.ctx, tableChangelog); err != nil {
+			t.Fatal(err)
+		}
+		f.createChangelog(1, nil)
+		fresh := f.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		defer fresh.Close()
+		for i := range 10 {
+			f.write(fresh, tableChangelog, fmt.Sprintf("n%d", i), "v")
+		}
+		b.Gate().Thaw()
+		f.waitLag(b, 10, 0)
+		f.expect(b, maxLag(0), "old", "absent", "k1", "absent", "n0", "v", "n9", "v")
+	})
+}
+
 // An empty changelog may begin anywhere: its replica is caught up at once, at its end.
 func TestS09EmptyChangelogWithNonZeroEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -35,6 +35,10 @@ func TestRefusedCoordinatorIsNotDialedInAHotLoop(t *testing.T) {
 		gate.Store(n.Gate())
 		cl := c.Client()
 		defer cl.Close()
+		c.Eventually(20*time.Second, "the task runs", func() error {
+			_, err := getCount(t.Context(), n.Query(), "k", strong())
+			return err
+		})
 		const total = 100
 		for range total {
 			if err := bubble.Produce(t.Context(), cl, "in", "k", "x"); err != nil {

@@ -82,6 +82,9 @@ func (w *worker) abandon(ctx context.Context) {
 // reassign gives up the tasks that the assignment does not name, after a last commit, and begins to promote new ones.
 func (w *worker) reassign(a *membership) {
 	w.generation = a.generation
+	if w.holdUntil.IsZero() {
+		w.holdUntil = time.Now().Add(w.holdOff)
+	}
 	keep := make(map[metadata.TaskID]bool, len(a.given.Active))
 	for _, id := range a.given.Active {
 		keep[id] = w.tasks.task(id) != nil

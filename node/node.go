@@ -41,6 +41,7 @@ type Node struct {
 	address     string // advertised
 	listener    net.Listener
 	incarnation metadata.Incarnation
+	holdOff     time.Duration // see worker.holdOff
 	admin       *kgo.Client
 	replicas    *replicaSet
 	tasks       *taskTable
@@ -171,6 +172,9 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	defer state.close()
 	n.incarnation = state.incarnation
+	if state.fresh {
+		n.holdOff = n.cfg.Lease
+	}
 
 	srv := n.newServer()
 	served := make(chan error, 1)
@@ -303,7 +307,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
 		inputs: inputs, fetch: inputFetch.wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		promoted: make(chan *promotion), peeks: make(chan *peek), limits: limits,
-		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry), commitTimeout: n.cfg.TransactionTimeout,
+		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry), commitTimeout: n.cfg.TransactionTimeout, holdOff: n.holdOff,
 	}
 	w.mail.abort = func() {}
 	w.owned.Store(&[]metadata.TaskID{})

@@ -28,6 +28,7 @@ type promotion struct {
 	fence []string // transactional ids
 	// generation that gave the task
 	generation metadata.Generation
+	notBefore  time.Time
 
 	committed map[metadata.TopicPartition]int64
 }
@@ -44,6 +45,9 @@ const (
 // promote runs the promotion until it is done or ctx ends; failures are tried again. It hands the result to the worker,
 // which gives the tokens back if it has no use for it any more.
 func (w *worker) promote(ctx context.Context, p *promotion) {
+	if wait := time.Until(p.notBefore); wait > 0 && !sleep(ctx, wait) {
+		return
+	}
 	for tries := 1; ; tries++ {
 		err := w.tryPromote(ctx, p)
 		if ctx.Err() != nil {

@@ -21,6 +21,8 @@ const (
 type stateDir struct {
 	lock        *os.File
 	incarnation metadata.Incarnation
+	// fresh says that no process has used the directory before: then the lock tells nothing of one with the same node id.
+	fresh bool
 }
 
 // openStateDir makes and locks the directory and counts the incarnation up: it is the time of the start in milliseconds,
@@ -37,8 +39,9 @@ func openStateDir(dir string) (*stateDir, error) {
 		return nil, errors.Join(fmt.Errorf("node: StateDir %q is in use by another process: %w", dir, err), f.Close())
 	}
 	path := filepath.Join(dir, incarnationFile)
-	last := int64(0)
+	last, fresh := int64(0), true
 	if data, err := os.ReadFile(path); err == nil { //nolint:gosec // G304: the operator's own directory
+		fresh = false
 		last, _ = strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64) // a damaged file counts as none
 	}
 	now := max(last+1, time.Now().UnixMilli())
@@ -50,7 +53,7 @@ func openStateDir(dir string) (*stateDir, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("node: StateDir %q: %w", dir, err), f.Close())
 	}
-	return &stateDir{lock: f, incarnation: metadata.Incarnation(now)}, nil
+	return &stateDir{lock: f, incarnation: metadata.Incarnation(now), fresh: fresh}, nil
 }
 
 func (s *stateDir) close() { _ = s.lock.Close() }

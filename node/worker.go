@@ -70,10 +70,14 @@ type worker struct {
 	carries    map[metadata.TaskID]*carry
 
 	commitTimeout time.Duration
-	promotions    sync.WaitGroup
-	fencing       singleflight.Group
-	fenced        sync.Map // transactional id -> generation for which it was fenced
-	warned        sync.Map // inputs of which warnOfForgottenOffsets has spoken
+	// holdOff is how long after its first assignment this process begins no task: the lease of a process with the same
+	// node id and another state directory, whose place in the group it may have taken, and which may not know yet (I8).
+	holdOff    time.Duration
+	holdUntil  time.Time
+	promotions sync.WaitGroup
+	fencing    singleflight.Group
+	fenced     sync.Map // transactional id -> generation for which it was fenced
+	warned     sync.Map // inputs of which warnOfForgottenOffsets has spoken
 
 	dropped  atomic.Int64 // records that a partitioner dropped
 	resets   atomic.Int64
@@ -166,7 +170,7 @@ func (w *worker) beginPromotion(t *activeTask) {
 	t.life, t.stage = w.lives, stagePromoting
 	ctx, cancel := context.WithCancel(w.ctx)
 	t.cancel = cancel
-	p := &promotion{task: t.info, life: t.life, generation: w.generation}
+	p := &promotion{task: t.info, life: t.life, generation: w.generation, notBefore: w.holdUntil}
 	for _, node := range t.vanished {
 		p.fence = append(p.fence, transactionalID(w.group, metadata.NodeID(node), 0))
 	}
