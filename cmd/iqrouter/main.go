@@ -12,12 +12,11 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/router"
 )
 
@@ -51,7 +50,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		_, _ = fmt.Fprintf(stderr, "iqrouter: %v\nsee: iqrouter --help\n", err)
 		return exitBadConfig
 	case s.version:
-		_, _ = fmt.Fprintln(stdout, version())
+		_, _ = fmt.Fprintln(stdout, build.Version("iqrouter"))
 		return exitOK
 	}
 	log := s.logger(stderr)
@@ -85,18 +84,4 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	}
 	log.Info("stopped")
 	return exitOK
-}
-
-// version says what was built, from the build information of the executable.
-func version() string {
-	v, commit := "(devel)", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
-			}
-		}
-	}
-	return "iqrouter " + v + commit + " " + runtime.Version()
 }

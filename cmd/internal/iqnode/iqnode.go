@@ -8,13 +8,12 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
-	"runtime"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kslog"
 
+	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/node"
 )
 
@@ -39,7 +38,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "iqnode: %v\nsee: iqnode --help\n", err)
 		return exitBadConfig
 	case s.version:
-		_, _ = fmt.Fprintln(stdout, version())
+		_, _ = fmt.Fprintln(stdout, build.Version("iqnode"))
 		return exitOK
 	case s.printConfig:
 		printConfig(stdout, s)
@@ -87,18 +86,4 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	}
 	log.Info("stopped")
 	return exitOK
-}
-
-// version says what was built, from the build information of the executable.
-func version() string {
-	v, commit := "(devel)", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		v = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
-			}
-		}
-	}
-	return "iqnode " + v + commit + " " + runtime.Version()
 }
