@@ -154,19 +154,17 @@ func vanishedHosts(a *membership) map[metadata.TaskID][]string {
 	return vanished
 }
 
-// publish tells the member what is owned.
+// publish tells the member what is owned and the fetcher what to fetch.
 func (w *worker) publish() {
 	ids := make([]metadata.TaskID, 0, len(w.active))
-	for _, t := range w.sorted() {
-		ids = append(ids, t.info.id)
-	}
-	w.owned.Store(&ids)
 	var inputs []*input
 	for _, t := range w.sorted() {
+		ids = append(ids, t.info.id)
 		if t.stage == stageRunning {
 			inputs = append(inputs, t.inputs...)
 		}
 	}
+	w.owned.Store(&ids)
 	w.inputs.set(inputs)
 	poke(w.fetch)
 }

@@ -71,6 +71,13 @@ func (in *input) deliver(_ context.Context, b batch) {
 	}
 }
 
+// ready says whether take has something to give: records or an error.
+func (in *input) ready() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.mu.queue) > 0 || in.mu.err != nil
+}
+
 // take hands out up to limit records and the offset below which everything has been handed out.
 func (in *input) take(limit int) (b batch, err error) {
 	in.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync"
 	"time"
@@ -189,6 +190,22 @@ func (c *catalog) leader(tp metadata.TopicPartition) int32 {
 	return s.leaders[tp.Partition]
 }
 
+// byTopic groups partitions, in which those of a topic stand together, as requests want them.
+func byTopic(tps []metadata.TopicPartition) iter.Seq2[string, []int32] {
+	return func(yield func(string, []int32) bool) {
+		for i := 0; i < len(tps); {
+			topic := tps[i].Topic
+			var partitions []int32
+			for ; i < len(tps) && tps[i].Topic == topic; i++ {
+				partitions = append(partitions, tps[i].Partition)
+			}
+			if !yield(topic, partitions) {
+				return
+			}
+		}
+	}
+}
+
 // Timestamps that ListOffsets understands.
 const (
 	atStart = -2
@@ -200,12 +217,12 @@ const (
 func listOffsets(ctx context.Context, cl *kgo.Client, tps []metadata.TopicPartition, at int64) (map[metadata.TopicPartition]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
-	for i := 0; i < len(tps); {
+	for topic, partitions := range byTopic(tps) {
 		rt := kmsg.NewListOffsetsRequestTopic()
-		rt.Topic = tps[i].Topic
-		for ; i < len(tps) && tps[i].Topic == rt.Topic; i++ {
+		rt.Topic = topic
+		for _, p := range partitions {
 			rp := kmsg.NewListOffsetsRequestTopicPartition()
-			rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = tps[i].Partition, at, -1
+			rp.Partition, rp.Timestamp, rp.CurrentLeaderEpoch = p, at, -1
 			rt.Partitions = append(rt.Partitions, rp)
 		}
 		req.Topics = append(req.Topics, rt)
@@ -247,15 +264,10 @@ func committedOffsets(ctx context.Context, cl *kgo.Client, group string, tps []m
 	g.Group = group
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Group, req.RequireStable = group, stable
-	for i := 0; i < len(tps); {
-		topic := tps[i].Topic
-		var parts []int32
-		for ; i < len(tps) && tps[i].Topic == topic; i++ {
-			parts = append(parts, tps[i].Partition)
-		}
+	for topic, partitions := range byTopic(tps) {
 		rt, gt := kmsg.NewOffsetFetchRequestTopic(), kmsg.NewOffsetFetchRequestGroupTopic()
-		rt.Topic, rt.Partitions = topic, parts
-		gt.Topic, gt.Partitions = topic, parts
+		rt.Topic, rt.Partitions = topic, partitions
+		gt.Topic, gt.Partitions = topic, partitions
 		req.Topics, g.Topics = append(req.Topics, rt), append(g.Topics, gt)
 	}
 	req.Groups = append(req.Groups, g)

@@ -80,13 +80,10 @@ type member struct {
 		id         string // given by the group; empty before the first join and after a loss
 		generation int32
 		joining    bool
-		joined     time.Time
 	}
 	last *assign.Map // of the newest generation; run's alone
 	// complained is what the log was told last of a heartbeat; beat's alone.
 	complained string
-	// rebalances counts the generations that this node has seen.
-	rebalances int64
 }
 
 // ask wants a rebalance soon: something changed that the leader should know.
@@ -217,10 +214,6 @@ func (m *member) join(ctx context.Context) error {
 	}
 	given, _ := am.Given(metadata.NodeID(m.cfg.NodeID), 0)
 	m.last = &am
-	m.rebalances++
-	m.mu.Lock()
-	m.mu.joined = time.Now()
-	m.mu.Unlock()
 	m.log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
 	poke(m.beatNow)

@@ -86,12 +86,7 @@ func (s *metadataServer) known(up *running, name string) error {
 	if _, ok := up.tasks.stores[name]; ok || name == "" {
 		return nil
 	}
-	e := &iqerr.StoreUnknownError{Store: name}
-	for known := range up.tasks.stores {
-		e.Known = append(e.Known, known)
-	}
-	slices.Sort(e.Known)
-	return iqerr.Status(e)
+	return iqerr.Status(up.tasks.unknownStore(name))
 }
 
 // ListStores implements MetadataService.

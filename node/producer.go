@@ -159,16 +159,15 @@ func (p *producer) commitOffsets(ctx context.Context, cl *kgo.Client, id string,
 		req := kmsg.NewPtrTxnOffsetCommitRequest()
 		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = txn, p.group, pid, epoch
 		req.Generation, req.MemberID, req.InstanceID = generation, id, &instance
-		for _, tp := range metadata.Position(offsets).Sorted() {
-			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
-				rt := kmsg.NewTxnOffsetCommitRequestTopic()
-				rt.Topic = tp.Topic
-				req.Topics = append(req.Topics, rt)
+		for topic, partitions := range byTopic(metadata.Position(offsets).Sorted()) {
+			rt := kmsg.NewTxnOffsetCommitRequestTopic()
+			rt.Topic = topic
+			for _, p := range partitions {
+				rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+				rp.Partition, rp.Offset, rp.LeaderEpoch = p, offsets[metadata.TopicPartition{Topic: topic, Partition: p}], -1
+				rt.Partitions = append(rt.Partitions, rp)
 			}
-			rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-			rp.Partition, rp.Offset, rp.LeaderEpoch = tp.Partition, offsets[tp], -1
-			rt := &req.Topics[len(req.Topics)-1]
-			rt.Partitions = append(rt.Partitions, rp)
+			req.Topics = append(req.Topics, rt)
 		}
 		resp, err := req.RequestWith(ctx, cl)
 		if err != nil {
@@ -204,16 +203,15 @@ func plainOffsets(ctx context.Context, cl *kgo.Client, group, id string, generat
 	err := retry(ctx, func() error {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group, req.Generation, req.MemberID, req.InstanceID = group, generation, id, &instance
-		for _, tp := range metadata.Position(offsets).Sorted() {
-			if n := len(req.Topics); n == 0 || req.Topics[n-1].Topic != tp.Topic {
-				rt := kmsg.NewOffsetCommitRequestTopic()
-				rt.Topic = tp.Topic
-				req.Topics = append(req.Topics, rt)
+		for topic, partitions := range byTopic(metadata.Position(offsets).Sorted()) {
+			rt := kmsg.NewOffsetCommitRequestTopic()
+			rt.Topic = topic
+			for _, p := range partitions {
+				rp := kmsg.NewOffsetCommitRequestTopicPartition()
+				rp.Partition, rp.Offset, rp.LeaderEpoch = p, offsets[metadata.TopicPartition{Topic: topic, Partition: p}], -1
+				rt.Partitions = append(rt.Partitions, rp)
 			}
-			rp := kmsg.NewOffsetCommitRequestTopicPartition()
-			rp.Partition, rp.Offset, rp.LeaderEpoch = tp.Partition, offsets[tp], -1
-			rt := &req.Topics[len(req.Topics)-1]
-			rt.Partitions = append(rt.Partitions, rp)
+			req.Topics = append(req.Topics, rt)
 		}
 		resp, err := req.RequestWith(ctx, cl)
 		if err != nil {

@@ -97,12 +97,7 @@ func (n *Node) locate(req *iqv1.GetRequest) (metadata.Partition, error) {
 		return metadata.Partition{}, iqerr.Invalid("application", req.GetApplication(), "this node runs "+n.group)
 	}
 	if !ok {
-		known := make([]string, 0, len(up.tasks.stores))
-		for name := range up.tasks.stores {
-			known = append(known, name)
-		}
-		slices.Sort(known)
-		return metadata.Partition{}, &iqerr.StoreUnknownError{Store: req.GetStore(), Known: known}
+		return metadata.Partition{}, up.tasks.unknownStore(req.GetStore())
 	}
 	count := up.tasks.counts[spec.Name]
 	if c, changed := up.changes()[spec.Name]; changed {

@@ -72,6 +72,7 @@ type replica struct {
 	caughtUp   atomic.Bool  // has passed restoreEnd
 	broken     atomic.Pointer[brokenStore]
 	resting    atomic.Int64 // until when the tail leaves it alone, in nanoseconds of set.base
+	openAfter  time.Time    // not before a store that could not be opened is tried again; the token's holder alone
 	released   atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
 }
 
@@ -297,7 +298,6 @@ func (r *replica) open(ctx context.Context) error {
 	if reason != "" {
 		r.set.log.Warn("rebuilt", slog.String("store", r.id.Store), slog.Int("partition", int(r.id.Partition)),
 			slog.String("reason", reason), slog.Int64("start", start), slog.Int64("end", end))
-		r.set.rebuilds.Add(1)
 		for _, old := range []*store.KV{kv, r.kv.Swap(nil)} {
 			if old == nil {
 				continue

@@ -47,8 +47,7 @@ type replicaSet struct {
 
 	wake     chan struct{}
 	fetch    chan struct{} // the changelog fetcher's
-	rebuilds atomic.Int64
-	fullSaid atomic.Int64 // when the log last said that the disk is full, in nanoseconds of base
+	fullSaid atomic.Int64  // when the log last said that the disk is full, in nanoseconds of base
 
 	mu struct {
 		sync.Mutex
@@ -134,14 +133,13 @@ func (r *replica) stateOutsideTask(role metadata.Role) metadata.State {
 	}
 }
 
-// run opens, rebuilds and releases until ctx ends, and then closes every store.
+// run opens, rebuilds, releases and cleans up until ctx ends.
 func (s *replicaSet) run(ctx context.Context) error {
 	tick := time.NewTicker(housekeeping)
 	defer tick.Stop()
-	notBefore := make(map[metadata.Partition]time.Time)
 	closed := make(map[metadata.Partition]time.Time)
 	for {
-		s.openMissing(ctx, notBefore)
+		s.openMissing(ctx)
 		s.releaseUnassigned(ctx, closed)
 		s.cleanUp(closed)
 		select {
@@ -154,19 +152,19 @@ func (s *replicaSet) run(ctx context.Context) error {
 }
 
 // openMissing opens the stores that are not open or have to be rebuilt, some at a time.
-func (s *replicaSet) openMissing(ctx context.Context, notBefore map[metadata.Partition]time.Time) {
+func (s *replicaSet) openMissing(ctx context.Context) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	slots := make(chan struct{}, maxOpening)
-	var mu sync.Mutex
 	for _, r := range s.list() {
 		if r.kv.Load() != nil && r.broken.Load() == nil || ctx.Err() != nil {
 			continue
 		}
-		mu.Lock()
-		early := time.Now().Before(notBefore[r.id])
-		mu.Unlock()
-		if early || !r.tryTake() {
+		if !r.tryTake() {
+			continue
+		}
+		if time.Now().Before(r.openAfter) {
+			r.give()
 			continue
 		}
 		slots <- struct{}{}
@@ -177,9 +175,7 @@ func (s *replicaSet) openMissing(ctx context.Context, notBefore map[metadata.Par
 				if ctx.Err() == nil {
 					s.log.Warn("cannot open a store", slog.Any("error", err))
 				}
-				mu.Lock()
-				notBefore[r.id] = time.Now().Add(openRetry)
-				mu.Unlock()
+				r.openAfter = time.Now().Add(openRetry)
 				return
 			}
 			poke(s.fetch)

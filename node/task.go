@@ -43,10 +43,8 @@ type activeTask struct {
 	inputs   []*input
 	position metadata.Position                 // input offsets whose records' effects are in the overlay
 	dirty    map[metadata.TopicPartition]int64 // those that moved since the last commit
-	records  int64
 
-	err     error // why it failed
-	retryAt time.Time
+	retryAt time.Time // when a failed task is tried again
 }
 
 // A taskStore is one store of a running task: the replica, whose writer token the task holds, and the overlay of writes
@@ -108,7 +106,6 @@ func (t *activeTask) process(limit int) (int, error) {
 		}
 		n += len(b.records)
 	}
-	t.records += int64(n)
 	return n, nil
 }
 
@@ -166,16 +163,12 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 	if err != nil {
 		return fmt.Errorf("sink %q: %w", sink.Name, err)
 	}
-	if len(to) == 0 {
-		o.w.dropped.Add(1)
-		return nil
-	}
 	for _, p := range to {
 		rec := &kgo.Record{Topic: sink.Topic, Partition: p, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
 		for _, h := range r.Headers {
 			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		o.w.producer.produce(o.w.txnContext(), o.t.info.id, rec, nil)
+		o.w.producer.produce(o.w.ctx, o.t.info.id, rec, nil)
 	}
 	return nil
 }

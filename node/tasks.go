@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/topology"
 )
@@ -52,7 +53,7 @@ func (t *taskTable) planned() []assign.Task { return t.all.Load().plan }
 
 // grow adds the tasks of topics that have more partitions now and whose sub-topology has no stores: nobody's keys move by
 // that. It says how many there are. A topic of a sub-topology with stores is another matter, see running.checkCounts.
-func (t *taskTable) grow(counts func(topic string) (int32, bool)) (int, error) {
+func (t *taskTable) grow(counts topology.Counts) (int, error) {
 	old := t.all.Load()
 	next := &taskList{byID: maps.Clone(old.byID), plan: slices.Clone(old.plan)}
 	for _, sub := range t.topo.Subtopologies() {
@@ -102,11 +103,8 @@ func newTaskInfo(sub *topology.Subtopology, partition int32) *taskInfo {
 }
 
 // newTaskTable lays the tasks out over counts, the partition counts of the source topics.
-func newTaskTable(t *topology.Topology, counts map[string]int32) (*taskTable, error) {
-	ids, err := t.Tasks(func(topic string) (int32, bool) {
-		n, ok := counts[topic]
-		return n, ok
-	})
+func newTaskTable(t *topology.Topology, counts topology.Counts) (*taskTable, error) {
+	ids, err := t.Tasks(counts)
 	if err != nil {
 		return nil, err
 	}
@@ -194,4 +192,9 @@ func (t *taskTable) hostMap(m assign.Map, generation metadata.Generation) metada
 		})
 	}
 	return hm
+}
+
+// unknownStore is the refusal of a store that the application does not have.
+func (t *taskTable) unknownStore(name string) error {
+	return &iqerr.StoreUnknownError{Store: name, Known: slices.Sorted(maps.Keys(t.stores))}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +36,14 @@ func (e *topicError) Error() string { return "topic " + e.topic + ": " + e.why }
 
 // topicsOf are all topics of the application, internal ones included.
 func topicsOf(t *topology.Topology) []string {
-	names := slices.Concat(t.ExternalTopics(), t.SourceTopics())
+	names := slices.Concat(t.ExternalTopics(), t.SourceTopics(), writtenTopics(t))
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// writtenTopics are the changelogs and the topics of sinks.
+func writtenTopics(t *topology.Topology) []string {
+	var names []string
 	for _, s := range t.Stores() {
 		names = append(names, s.Changelog)
 	}
@@ -82,26 +88,22 @@ func tryTopics(ctx context.Context, cfg Config, cl *kgo.Client, cat *catalog) (*
 	if err := cat.refresh(ctx); err != nil {
 		return nil, nil, err
 	}
-	counts := make(map[string]int32)
+	external := cfg.Topology.ExternalTopics()
 	var missing []string
-	for _, name := range cfg.Topology.ExternalTopics() {
-		n, ok := cat.partitions(name)
-		if !ok {
+	for _, name := range external {
+		if _, ok := cat.topic(name); !ok {
 			missing = append(missing, name)
-			continue
 		}
-		counts[name] = n
 	}
 	if len(missing) > 0 {
 		return nil, missing, nil
 	}
 	internal, err := cfg.Topology.InternalTopics(cat.partitions)
 	if err != nil {
-		return nil, nil, &topicError{topic: strings.Join(slices.Sorted(maps.Keys(counts)), ", "), why: err.Error()}
+		return nil, nil, &topicError{topic: strings.Join(external, ", "), why: err.Error()}
 	}
 	adm := kadm.NewClient(cl)
 	for _, it := range internal {
-		counts[it.Name] = it.Partitions
 		if _, ok := cat.topic(it.Name); ok {
 			continue
 		}
@@ -128,7 +130,7 @@ func tryTopics(ctx context.Context, cfg Config, cl *kgo.Client, cat *catalog) (*
 	if err := checkConfigs(ctx, adm, internal); err != nil {
 		return nil, nil, err
 	}
-	table, err := newTaskTable(cfg.Topology, counts)
+	table, err := newTaskTable(cfg.Topology, cat.partitions)
 	if err != nil {
 		return nil, nil, &topicError{topic: cfg.Topology.Application(), why: err.Error()}
 	}
@@ -195,17 +197,7 @@ func (l batchLimits) of(topic string) int32 {
 
 // learnBatchLimits asks for the limits of every topic that the application writes.
 func learnBatchLimits(ctx context.Context, cl *kgo.Client, t *topology.Topology) (batchLimits, error) {
-	var names []string
-	for _, s := range t.Stores() {
-		names = append(names, s.Changelog)
-	}
-	for _, sub := range t.Subtopologies() {
-		for _, sink := range sub.Sinks {
-			names = append(names, sink.Topic)
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
+	names := writtenTopics(t)
 	if len(names) == 0 {
 		return nil, nil
 	}

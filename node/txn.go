@@ -224,7 +224,6 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 	}
 	w.producer.inTxn = false
 	w.failures = 0
-	w.commits.Add(1)
 	w.news.announce()
 	return nil
 }

@@ -78,11 +78,6 @@ type worker struct {
 	fencing    singleflight.Group
 	fenced     sync.Map // transactional id -> generation for which it was fenced
 	warned     sync.Map // inputs of which warnOfForgottenOffsets has spoken
-
-	dropped  atomic.Int64 // records that a partitioner dropped
-	resets   atomic.Int64
-	commits  atomic.Int64
-	consumed atomic.Int64
 }
 
 // maxParallel bounds the tasks that process at a time; they share the cores.
@@ -98,13 +93,12 @@ func (w *worker) run(ctx context.Context) error {
 		w.takeMail(runCtx)
 		if err := w.ensureProducer(runCtx); err != nil {
 			w.log.Warn("cannot begin transactions", slog.Any("error", err))
-			w.failed(err)
+			w.failed()
 		}
 		w.retryFailed() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		w.startPromoted()
 		w.answerPeeks()
 		n, err := w.processSome()
-		w.consumed.Add(int64(n))
 		if err == nil && w.commitDue() {
 			err = w.commit() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		}
@@ -152,8 +146,6 @@ func (w *worker) newTxnContext(parent context.Context) {
 	w.mail.Unlock()
 	w.ctx = ctx
 }
-
-func (w *worker) txnContext() context.Context { return w.ctx }
 
 func (w *worker) sorted() []*activeTask {
 	ts := make([]*activeTask, 0, len(w.active))
@@ -245,7 +237,7 @@ func (w *worker) stop(t *activeTask) {
 func (w *worker) fail(t *activeTask, err error) {
 	w.log.Error("task stopped", slog.String("task", t.info.id.String()), slog.Any("error", err), slog.Duration("retry_in", w.cfg.TaskRetry))
 	w.stop(t)
-	t.stage, t.err, t.retryAt = stageFailed, err, time.Now().Add(w.cfg.TaskRetry)
+	t.stage, t.retryAt = stageFailed, time.Now().Add(w.cfg.TaskRetry)
 	for _, s := range t.info.stores {
 		if r := w.replicas.get(s.id); r != nil {
 			r.stand(func(st standing) standing {
@@ -262,9 +254,8 @@ func (w *worker) retryFailed() {
 		return
 	}
 	now := time.Now()
-	for _, t := range w.sorted() {
+	for _, t := range w.active {
 		if t.stage == stageFailed && now.After(t.retryAt) {
-			t.err = nil
 			w.beginPromotion(t)
 		}
 	}
@@ -330,17 +321,7 @@ func (w *worker) processSome() (int, error) {
 	return int(total.Load()), err
 }
 
-func (t *activeTask) hasInput() bool {
-	for _, in := range t.inputs {
-		in.mu.Lock()
-		has := len(in.mu.queue) > 0 || in.mu.err != nil
-		in.mu.Unlock()
-		if has {
-			return true
-		}
-	}
-	return false
-}
+func (t *activeTask) hasInput() bool { return slices.ContainsFunc(t.inputs, (*input).ready) }
 
 // taskError says which task failed to process.
 type taskError struct {
@@ -355,7 +336,6 @@ func (e *taskError) Unwrap() error { return e.err }
 // reset ends a transaction that failed: overlays are dropped, the client is closed, and every task begins again from what
 // Kafka says is committed. A task that failed on a record of its own rests meanwhile.
 func (w *worker) reset(cause error) {
-	w.resets.Add(1)
 	w.log.Warn("transaction aborted, tasks begin again from what is committed", slog.Any("error", cause))
 	if w.producer != nil {
 		w.producer.close()
@@ -376,11 +356,11 @@ func (w *worker) reset(cause error) {
 		}
 	}
 	w.publish()
-	w.failed(cause)
+	w.failed()
 }
 
 // failed sets the pause before the next producer.
-func (w *worker) failed(error) {
+func (w *worker) failed() {
 	w.failures++
 	w.resumeAt = time.Now().Add(backoff(w.failures))
 }
