@@ -47,7 +47,12 @@ type HeartbeatRequest struct {
 	// input_positions are, per replica, the input position; sent with the replica's status.
 	Inputs []*ReplicaInput `protobuf:"bytes,14,rep,name=inputs,proto3" json:"inputs,omitempty"`
 	// hosts is the node's newest host map, whole; sent in full reports and when it has changed.
-	Hosts         *HostMap `protobuf:"bytes,15,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	Hosts *HostMap `protobuf:"bytes,15,opt,name=hosts,proto3" json:"hosts,omitempty"`
+	// draining says that the node hands its tasks over before it leaves; it serves meanwhile.
+	Draining bool `protobuf:"varint,16,opt,name=draining,proto3" json:"draining,omitempty"`
+	// misplaced and dropped are whole in every report.
+	Misplaced     []*Misplaced `protobuf:"bytes,17,rep,name=misplaced,proto3" json:"misplaced,omitempty"`
+	Dropped       []*Dropped   `protobuf:"bytes,18,rep,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -187,63 +192,23 @@ func (x *HeartbeatRequest) GetHosts() *HostMap {
 	return nil
 }
 
-// ReplicaInput is the input position of one replica.
-type ReplicaInput struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Store         string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
-	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
-	InputPosition *Position              `protobuf:"bytes,3,opt,name=input_position,json=inputPosition,proto3" json:"input_position,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ReplicaInput) Reset() {
-	*x = ReplicaInput{}
-	mi := &file_iq_v1_control_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ReplicaInput) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ReplicaInput) ProtoMessage() {}
-
-func (x *ReplicaInput) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_control_proto_msgTypes[1]
+func (x *HeartbeatRequest) GetDraining() bool {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Draining
 	}
-	return mi.MessageOf(x)
+	return false
 }
 
-// Deprecated: Use ReplicaInput.ProtoReflect.Descriptor instead.
-func (*ReplicaInput) Descriptor() ([]byte, []int) {
-	return file_iq_v1_control_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *ReplicaInput) GetStore() string {
+func (x *HeartbeatRequest) GetMisplaced() []*Misplaced {
 	if x != nil {
-		return x.Store
+		return x.Misplaced
 	}
-	return ""
+	return nil
 }
 
-func (x *ReplicaInput) GetPartition() int32 {
+func (x *HeartbeatRequest) GetDropped() []*Dropped {
 	if x != nil {
-		return x.Partition
-	}
-	return 0
-}
-
-func (x *ReplicaInput) GetInputPosition() *Position {
-	if x != nil {
-		return x.InputPosition
+		return x.Dropped
 	}
 	return nil
 }
@@ -259,7 +224,7 @@ type HostMap struct {
 
 func (x *HostMap) Reset() {
 	*x = HostMap{}
-	mi := &file_iq_v1_control_proto_msgTypes[2]
+	mi := &file_iq_v1_control_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -271,7 +236,7 @@ func (x *HostMap) String() string {
 func (*HostMap) ProtoMessage() {}
 
 func (x *HostMap) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_control_proto_msgTypes[2]
+	mi := &file_iq_v1_control_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -284,7 +249,7 @@ func (x *HostMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HostMap.ProtoReflect.Descriptor instead.
 func (*HostMap) Descriptor() ([]byte, []int) {
-	return file_iq_v1_control_proto_rawDescGZIP(), []int{2}
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *HostMap) GetGeneration() int64 {
@@ -315,7 +280,7 @@ type Host struct {
 
 func (x *Host) Reset() {
 	*x = Host{}
-	mi := &file_iq_v1_control_proto_msgTypes[3]
+	mi := &file_iq_v1_control_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +292,7 @@ func (x *Host) String() string {
 func (*Host) ProtoMessage() {}
 
 func (x *Host) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_control_proto_msgTypes[3]
+	mi := &file_iq_v1_control_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +305,7 @@ func (x *Host) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Host.ProtoReflect.Descriptor instead.
 func (*Host) Descriptor() ([]byte, []int) {
-	return file_iq_v1_control_proto_rawDescGZIP(), []int{3}
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Host) GetNode() string {
@@ -388,7 +353,7 @@ type StorePartition struct {
 
 func (x *StorePartition) Reset() {
 	*x = StorePartition{}
-	mi := &file_iq_v1_control_proto_msgTypes[4]
+	mi := &file_iq_v1_control_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -400,7 +365,7 @@ func (x *StorePartition) String() string {
 func (*StorePartition) ProtoMessage() {}
 
 func (x *StorePartition) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_control_proto_msgTypes[4]
+	mi := &file_iq_v1_control_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -413,7 +378,7 @@ func (x *StorePartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorePartition.ProtoReflect.Descriptor instead.
 func (*StorePartition) Descriptor() ([]byte, []int) {
-	return file_iq_v1_control_proto_rawDescGZIP(), []int{4}
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *StorePartition) GetStore() string {
@@ -440,14 +405,17 @@ type HeartbeatResponse struct {
 	// suspects are nodes that this router has lost.
 	Suspects []*Suspect `protobuf:"bytes,3,rep,name=suspects,proto3" json:"suspects,omitempty"`
 	// router names the router.
-	Router        string `protobuf:"bytes,4,opt,name=router,proto3" json:"router,omitempty"`
+	Router string `protobuf:"bytes,4,opt,name=router,proto3" json:"router,omitempty"`
+	// relieved tells a draining node that each partition it holds is served by another: it has a running active elsewhere,
+	// so nobody misses this node's copies.
+	Relieved      bool `protobuf:"varint,5,opt,name=relieved,proto3" json:"relieved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HeartbeatResponse) Reset() {
 	*x = HeartbeatResponse{}
-	mi := &file_iq_v1_control_proto_msgTypes[5]
+	mi := &file_iq_v1_control_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -459,7 +427,7 @@ func (x *HeartbeatResponse) String() string {
 func (*HeartbeatResponse) ProtoMessage() {}
 
 func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_control_proto_msgTypes[5]
+	mi := &file_iq_v1_control_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -472,7 +440,7 @@ func (x *HeartbeatResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatResponse.ProtoReflect.Descriptor instead.
 func (*HeartbeatResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_control_proto_rawDescGZIP(), []int{5}
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *HeartbeatResponse) GetSequence() int64 {
@@ -503,6 +471,13 @@ func (x *HeartbeatResponse) GetRouter() string {
 	return ""
 }
 
+func (x *HeartbeatResponse) GetRelieved() bool {
+	if x != nil {
+		return x.Relieved
+	}
+	return false
+}
+
 // Suspect is a node that a router cannot reach any more.
 type Suspect struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -518,7 +493,7 @@ type Suspect struct {
 
 func (x *Suspect) Reset() {
 	*x = Suspect{}
-	mi := &file_iq_v1_control_proto_msgTypes[6]
+	mi := &file_iq_v1_control_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -530,7 +505,7 @@ func (x *Suspect) String() string {
 func (*Suspect) ProtoMessage() {}
 
 func (x *Suspect) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_control_proto_msgTypes[6]
+	mi := &file_iq_v1_control_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -543,7 +518,7 @@ func (x *Suspect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspect.ProtoReflect.Descriptor instead.
 func (*Suspect) Descriptor() ([]byte, []int) {
-	return file_iq_v1_control_proto_rawDescGZIP(), []int{6}
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Suspect) GetNode() string {
@@ -581,11 +556,120 @@ func (x *Suspect) GetSilentFor() *durationpb.Duration {
 	return nil
 }
 
+type DrainRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// node is the id of the node. Required at a router; a node refuses another's.
+	Node          string `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainRequest) Reset() {
+	*x = DrainRequest{}
+	mi := &file_iq_v1_control_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainRequest) ProtoMessage() {}
+
+func (x *DrainRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_control_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainRequest.ProtoReflect.Descriptor instead.
+func (*DrainRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DrainRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+// DrainResponse tells how far a drain is. The last one has done set.
+type DrainResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// active_tasks is how many tasks the node still runs.
+	ActiveTasks int32 `protobuf:"varint,1,opt,name=active_tasks,json=activeTasks,proto3" json:"active_tasks,omitempty"`
+	// relieved says that every partition has a running active elsewhere, as far as the routers have told the node.
+	Relieved bool `protobuf:"varint,2,opt,name=relieved,proto3" json:"relieved,omitempty"`
+	// done says that the node holds nothing any more and ends.
+	Done          bool `protobuf:"varint,3,opt,name=done,proto3" json:"done,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainResponse) Reset() {
+	*x = DrainResponse{}
+	mi := &file_iq_v1_control_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainResponse) ProtoMessage() {}
+
+func (x *DrainResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_control_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainResponse.ProtoReflect.Descriptor instead.
+func (*DrainResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_control_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DrainResponse) GetActiveTasks() int32 {
+	if x != nil {
+		return x.ActiveTasks
+	}
+	return 0
+}
+
+func (x *DrainResponse) GetRelieved() bool {
+	if x != nil {
+		return x.Relieved
+	}
+	return false
+}
+
+func (x *DrainResponse) GetDone() bool {
+	if x != nil {
+		return x.Done
+	}
+	return false
+}
+
 var File_iq_v1_control_proto protoreflect.FileDescriptor
 
 const file_iq_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x13iq/v1/control.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14iq/v1/metadata.proto\x1a\x11iq/v1/query.proto\"\x85\x04\n" +
+	"\x13iq/v1/control.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14iq/v1/metadata.proto\x1a\x11iq/v1/query.proto\"\xfb\x04\n" +
 	"\x10HeartbeatRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x03R\vincarnation\x12\x1a\n" +
@@ -604,11 +688,10 @@ const file_iq_v1_control_proto_rawDesc = "" +
 	"\binterval\x18\f \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1b\n" +
 	"\tin_flight\x18\r \x01(\x05R\binFlight\x12+\n" +
 	"\x06inputs\x18\x0e \x03(\v2\x13.iq.v1.ReplicaInputR\x06inputs\x12$\n" +
-	"\x05hosts\x18\x0f \x01(\v2\x0e.iq.v1.HostMapR\x05hosts\"z\n" +
-	"\fReplicaInput\x12\x14\n" +
-	"\x05store\x18\x01 \x01(\tR\x05store\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\x126\n" +
-	"\x0einput_position\x18\x03 \x01(\v2\x0f.iq.v1.PositionR\rinputPosition\"L\n" +
+	"\x05hosts\x18\x0f \x01(\v2\x0e.iq.v1.HostMapR\x05hosts\x12\x1a\n" +
+	"\bdraining\x18\x10 \x01(\bR\bdraining\x12.\n" +
+	"\tmisplaced\x18\x11 \x03(\v2\x10.iq.v1.MisplacedR\tmisplaced\x12(\n" +
+	"\adropped\x18\x12 \x03(\v2\x0e.iq.v1.DroppedR\adropped\"L\n" +
 	"\aHostMap\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +
@@ -622,22 +705,30 @@ const file_iq_v1_control_proto_rawDesc = "" +
 	"\astandby\x18\x05 \x03(\v2\x15.iq.v1.StorePartitionR\astandby\"D\n" +
 	"\x0eStorePartition\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x1c\n" +
-	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x94\x01\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\xb0\x01\n" +
 	"\x11HeartbeatResponse\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x03R\bsequence\x12\x1f\n" +
 	"\vfull_report\x18\x02 \x01(\bR\n" +
 	"fullReport\x12*\n" +
 	"\bsuspects\x18\x03 \x03(\v2\x0e.iq.v1.SuspectR\bsuspects\x12\x16\n" +
-	"\x06router\x18\x04 \x01(\tR\x06router\"\xad\x01\n" +
+	"\x06router\x18\x04 \x01(\tR\x06router\x12\x1a\n" +
+	"\brelieved\x18\x05 \x01(\bR\brelieved\"\xad\x01\n" +
 	"\aSuspect\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x03R\vincarnation\x12\x18\n" +
 	"\arefused\x18\x04 \x01(\bR\arefused\x128\n" +
 	"\n" +
-	"silent_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\tsilentFor2T\n" +
+	"silent_for\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\tsilentFor\"\"\n" +
+	"\fDrainRequest\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\"b\n" +
+	"\rDrainResponse\x12!\n" +
+	"\factive_tasks\x18\x01 \x01(\x05R\vactiveTasks\x12\x1a\n" +
+	"\brelieved\x18\x02 \x01(\bR\brelieved\x12\x12\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done2\x8a\x01\n" +
 	"\x0eControlService\x12B\n" +
-	"\tHeartbeat\x12\x17.iq.v1.HeartbeatRequest\x1a\x18.iq.v1.HeartbeatResponse(\x010\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\tHeartbeat\x12\x17.iq.v1.HeartbeatRequest\x1a\x18.iq.v1.HeartbeatResponse(\x010\x01\x124\n" +
+	"\x05Drain\x12\x13.iq.v1.DrainRequest\x1a\x14.iq.v1.DrainResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_control_proto_rawDescOnce sync.Once
@@ -651,39 +742,45 @@ func file_iq_v1_control_proto_rawDescGZIP() []byte {
 	return file_iq_v1_control_proto_rawDescData
 }
 
-var file_iq_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_iq_v1_control_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_iq_v1_control_proto_goTypes = []any{
 	(*HeartbeatRequest)(nil),    // 0: iq.v1.HeartbeatRequest
-	(*ReplicaInput)(nil),        // 1: iq.v1.ReplicaInput
-	(*HostMap)(nil),             // 2: iq.v1.HostMap
-	(*Host)(nil),                // 3: iq.v1.Host
-	(*StorePartition)(nil),      // 4: iq.v1.StorePartition
-	(*HeartbeatResponse)(nil),   // 5: iq.v1.HeartbeatResponse
-	(*Suspect)(nil),             // 6: iq.v1.Suspect
-	(*ReplicaStatus)(nil),       // 7: iq.v1.ReplicaStatus
-	(*StoreInfo)(nil),           // 8: iq.v1.StoreInfo
-	(*durationpb.Duration)(nil), // 9: google.protobuf.Duration
-	(*Position)(nil),            // 10: iq.v1.Position
+	(*HostMap)(nil),             // 1: iq.v1.HostMap
+	(*Host)(nil),                // 2: iq.v1.Host
+	(*StorePartition)(nil),      // 3: iq.v1.StorePartition
+	(*HeartbeatResponse)(nil),   // 4: iq.v1.HeartbeatResponse
+	(*Suspect)(nil),             // 5: iq.v1.Suspect
+	(*DrainRequest)(nil),        // 6: iq.v1.DrainRequest
+	(*DrainResponse)(nil),       // 7: iq.v1.DrainResponse
+	(*ReplicaStatus)(nil),       // 8: iq.v1.ReplicaStatus
+	(*StoreInfo)(nil),           // 9: iq.v1.StoreInfo
+	(*durationpb.Duration)(nil), // 10: google.protobuf.Duration
+	(*ReplicaInput)(nil),        // 11: iq.v1.ReplicaInput
+	(*Misplaced)(nil),           // 12: iq.v1.Misplaced
+	(*Dropped)(nil),             // 13: iq.v1.Dropped
 }
 var file_iq_v1_control_proto_depIdxs = []int32{
-	7,  // 0: iq.v1.HeartbeatRequest.replicas:type_name -> iq.v1.ReplicaStatus
-	8,  // 1: iq.v1.HeartbeatRequest.stores:type_name -> iq.v1.StoreInfo
-	9,  // 2: iq.v1.HeartbeatRequest.interval:type_name -> google.protobuf.Duration
-	1,  // 3: iq.v1.HeartbeatRequest.inputs:type_name -> iq.v1.ReplicaInput
-	2,  // 4: iq.v1.HeartbeatRequest.hosts:type_name -> iq.v1.HostMap
-	10, // 5: iq.v1.ReplicaInput.input_position:type_name -> iq.v1.Position
-	3,  // 6: iq.v1.HostMap.hosts:type_name -> iq.v1.Host
-	4,  // 7: iq.v1.Host.active:type_name -> iq.v1.StorePartition
-	4,  // 8: iq.v1.Host.standby:type_name -> iq.v1.StorePartition
-	6,  // 9: iq.v1.HeartbeatResponse.suspects:type_name -> iq.v1.Suspect
-	9,  // 10: iq.v1.Suspect.silent_for:type_name -> google.protobuf.Duration
-	0,  // 11: iq.v1.ControlService.Heartbeat:input_type -> iq.v1.HeartbeatRequest
-	5,  // 12: iq.v1.ControlService.Heartbeat:output_type -> iq.v1.HeartbeatResponse
-	12, // [12:13] is the sub-list for method output_type
-	11, // [11:12] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	8,  // 0: iq.v1.HeartbeatRequest.replicas:type_name -> iq.v1.ReplicaStatus
+	9,  // 1: iq.v1.HeartbeatRequest.stores:type_name -> iq.v1.StoreInfo
+	10, // 2: iq.v1.HeartbeatRequest.interval:type_name -> google.protobuf.Duration
+	11, // 3: iq.v1.HeartbeatRequest.inputs:type_name -> iq.v1.ReplicaInput
+	1,  // 4: iq.v1.HeartbeatRequest.hosts:type_name -> iq.v1.HostMap
+	12, // 5: iq.v1.HeartbeatRequest.misplaced:type_name -> iq.v1.Misplaced
+	13, // 6: iq.v1.HeartbeatRequest.dropped:type_name -> iq.v1.Dropped
+	2,  // 7: iq.v1.HostMap.hosts:type_name -> iq.v1.Host
+	3,  // 8: iq.v1.Host.active:type_name -> iq.v1.StorePartition
+	3,  // 9: iq.v1.Host.standby:type_name -> iq.v1.StorePartition
+	5,  // 10: iq.v1.HeartbeatResponse.suspects:type_name -> iq.v1.Suspect
+	10, // 11: iq.v1.Suspect.silent_for:type_name -> google.protobuf.Duration
+	0,  // 12: iq.v1.ControlService.Heartbeat:input_type -> iq.v1.HeartbeatRequest
+	6,  // 13: iq.v1.ControlService.Drain:input_type -> iq.v1.DrainRequest
+	4,  // 14: iq.v1.ControlService.Heartbeat:output_type -> iq.v1.HeartbeatResponse
+	7,  // 15: iq.v1.ControlService.Drain:output_type -> iq.v1.DrainResponse
+	14, // [14:16] is the sub-list for method output_type
+	12, // [12:14] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_iq_v1_control_proto_init() }
@@ -699,7 +796,7 @@ func file_iq_v1_control_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_iq_v1_control_proto_rawDesc), len(file_iq_v1_control_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

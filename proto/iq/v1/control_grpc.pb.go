@@ -20,17 +20,21 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	ControlService_Heartbeat_FullMethodName = "/iq.v1.ControlService/Heartbeat"
+	ControlService_Drain_FullMethodName     = "/iq.v1.ControlService/Drain"
 )
 
 // ControlServiceClient is the client API for ControlService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ControlService is how nodes tell a router who they are and what they hold.
+// ControlService is how nodes tell a router who they are and what they hold, and how a node is told to go.
 type ControlServiceClient interface {
 	// Heartbeat is one stream for the life of a node's connection to a router: a full report first, then changes at
 	// once and lags at each interval.
 	Heartbeat(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[HeartbeatRequest, HeartbeatResponse], error)
+	// Drain makes a node hand its tasks over to others, serve until they have taken over, leave and end, as SIGTERM does. A
+	// router forwards to the node; the stream tells how it goes until the node has let go of everything.
+	Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrainResponse], error)
 }
 
 type controlServiceClient struct {
@@ -54,15 +58,37 @@ func (c *controlServiceClient) Heartbeat(ctx context.Context, opts ...grpc.CallO
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ControlService_HeartbeatClient = grpc.BidiStreamingClient[HeartbeatRequest, HeartbeatResponse]
 
+func (c *controlServiceClient) Drain(ctx context.Context, in *DrainRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrainResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &ControlService_ServiceDesc.Streams[1], ControlService_Drain_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DrainRequest, DrainResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ControlService_DrainClient = grpc.ServerStreamingClient[DrainResponse]
+
 // ControlServiceServer is the server API for ControlService service.
 // All implementations must embed UnimplementedControlServiceServer
 // for forward compatibility.
 //
-// ControlService is how nodes tell a router who they are and what they hold.
+// ControlService is how nodes tell a router who they are and what they hold, and how a node is told to go.
 type ControlServiceServer interface {
 	// Heartbeat is one stream for the life of a node's connection to a router: a full report first, then changes at
 	// once and lags at each interval.
 	Heartbeat(grpc.BidiStreamingServer[HeartbeatRequest, HeartbeatResponse]) error
+	// Drain makes a node hand its tasks over to others, serve until they have taken over, leave and end, as SIGTERM does. A
+	// router forwards to the node; the stream tells how it goes until the node has let go of everything.
+	Drain(*DrainRequest, grpc.ServerStreamingServer[DrainResponse]) error
 	mustEmbedUnimplementedControlServiceServer()
 }
 
@@ -75,6 +101,9 @@ type UnimplementedControlServiceServer struct{}
 
 func (UnimplementedControlServiceServer) Heartbeat(grpc.BidiStreamingServer[HeartbeatRequest, HeartbeatResponse]) error {
 	return status.Error(codes.Unimplemented, "method Heartbeat not implemented")
+}
+func (UnimplementedControlServiceServer) Drain(*DrainRequest, grpc.ServerStreamingServer[DrainResponse]) error {
+	return status.Error(codes.Unimplemented, "method Drain not implemented")
 }
 func (UnimplementedControlServiceServer) mustEmbedUnimplementedControlServiceServer() {}
 func (UnimplementedControlServiceServer) testEmbeddedByValue()                        {}
@@ -104,6 +133,17 @@ func _ControlService_Heartbeat_Handler(srv interface{}, stream grpc.ServerStream
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ControlService_HeartbeatServer = grpc.BidiStreamingServer[HeartbeatRequest, HeartbeatResponse]
 
+func _ControlService_Drain_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DrainRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ControlServiceServer).Drain(m, &grpc.GenericServerStream[DrainRequest, DrainResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type ControlService_DrainServer = grpc.ServerStreamingServer[DrainResponse]
+
 // ControlService_ServiceDesc is the grpc.ServiceDesc for ControlService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -117,6 +157,11 @@ var ControlService_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _ControlService_Heartbeat_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Drain",
+			Handler:       _ControlService_Drain_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "iq/v1/control.proto",

@@ -25,7 +25,9 @@ const (
 type ListInstancesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// store limits the answer to instances that host it. Absent: all.
-	Store         string `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	Store string `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// standbys_only limits the answer to instances that host the store otherwise than as its active; it needs a store.
+	StandbysOnly  bool `protobuf:"varint,2,opt,name=standbys_only,json=standbysOnly,proto3" json:"standbys_only,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -65,6 +67,13 @@ func (x *ListInstancesRequest) GetStore() string {
 		return x.Store
 	}
 	return ""
+}
+
+func (x *ListInstancesRequest) GetStandbysOnly() bool {
+	if x != nil {
+		return x.StandbysOnly
+	}
+	return false
 }
 
 type ListInstancesResponse struct {
@@ -129,7 +138,23 @@ type Instance struct {
 	StandbyStores     []string          `protobuf:"bytes,11,rep,name=standby_stores,json=standbyStores,proto3" json:"standby_stores,omitempty"`
 	Replicas          []*ReplicaStatus  `protobuf:"bytes,12,rep,name=replicas,proto3" json:"replicas,omitempty"`
 	// last_heard is how long ago the last heartbeat came.
-	LastHeard     *durationpb.Duration `protobuf:"bytes,13,opt,name=last_heard,json=lastHeard,proto3" json:"last_heard,omitempty"`
+	LastHeard *durationpb.Duration `protobuf:"bytes,13,opt,name=last_heard,json=lastHeard,proto3" json:"last_heard,omitempty"`
+	// sequence is that of the newest report folded in; it grows within an incarnation.
+	Sequence int64 `protobuf:"varint,14,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	// draining is true while the node hands its tasks over before it leaves.
+	Draining bool `protobuf:"varint,15,opt,name=draining,proto3" json:"draining,omitempty"`
+	// interval is how often the node means to report.
+	Interval *durationpb.Duration `protobuf:"bytes,16,opt,name=interval,proto3" json:"interval,omitempty"`
+	// in_flight is the number of queries that the node was answering.
+	InFlight int32 `protobuf:"varint,17,opt,name=in_flight,json=inFlight,proto3" json:"in_flight,omitempty"`
+	// refused is true when the node's address refused a connection since its last report.
+	Refused bool `protobuf:"varint,18,opt,name=refused,proto3" json:"refused,omitempty"`
+	// inputs are the input positions of its replicas, where known.
+	Inputs []*ReplicaInput `protobuf:"bytes,19,rep,name=inputs,proto3" json:"inputs,omitempty"`
+	// misplaced are the input partitions with records that lookups by key cannot find.
+	Misplaced []*Misplaced `protobuf:"bytes,20,rep,name=misplaced,proto3" json:"misplaced,omitempty"`
+	// dropped are the records that sinks' partitioners sent nowhere, by sink.
+	Dropped       []*Dropped `protobuf:"bytes,21,rep,name=dropped,proto3" json:"dropped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,6 +280,282 @@ func (x *Instance) GetLastHeard() *durationpb.Duration {
 	return nil
 }
 
+func (x *Instance) GetSequence() int64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Instance) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *Instance) GetInterval() *durationpb.Duration {
+	if x != nil {
+		return x.Interval
+	}
+	return nil
+}
+
+func (x *Instance) GetInFlight() int32 {
+	if x != nil {
+		return x.InFlight
+	}
+	return 0
+}
+
+func (x *Instance) GetRefused() bool {
+	if x != nil {
+		return x.Refused
+	}
+	return false
+}
+
+func (x *Instance) GetInputs() []*ReplicaInput {
+	if x != nil {
+		return x.Inputs
+	}
+	return nil
+}
+
+func (x *Instance) GetMisplaced() []*Misplaced {
+	if x != nil {
+		return x.Misplaced
+	}
+	return nil
+}
+
+func (x *Instance) GetDropped() []*Dropped {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
+}
+
+// ReplicaInput is the input position of one replica.
+type ReplicaInput struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Store         string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	Partition     int32                  `protobuf:"varint,2,opt,name=partition,proto3" json:"partition,omitempty"`
+	InputPosition *Position              `protobuf:"bytes,3,opt,name=input_position,json=inputPosition,proto3" json:"input_position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaInput) Reset() {
+	*x = ReplicaInput{}
+	mi := &file_iq_v1_metadata_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaInput) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaInput) ProtoMessage() {}
+
+func (x *ReplicaInput) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_metadata_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaInput.ProtoReflect.Descriptor instead.
+func (*ReplicaInput) Descriptor() ([]byte, []int) {
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *ReplicaInput) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *ReplicaInput) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *ReplicaInput) GetInputPosition() *Position {
+	if x != nil {
+		return x.InputPosition
+	}
+	return nil
+}
+
+// Misplaced says that an input partition of a store has records whose key the store's partitioner puts elsewhere. They
+// were written with another partitioner, and a lookup by key does not find them.
+type Misplaced struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Store     string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	Topic     string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	Partition int32                  `protobuf:"varint,3,opt,name=partition,proto3" json:"partition,omitempty"`
+	// records is how many there were since the node started.
+	Records int64 `protobuf:"varint,4,opt,name=records,proto3" json:"records,omitempty"`
+	// first_offset and first_key are those of the first such record. A long key is cut.
+	FirstOffset int64  `protobuf:"varint,5,opt,name=first_offset,json=firstOffset,proto3" json:"first_offset,omitempty"`
+	FirstKey    []byte `protobuf:"bytes,6,opt,name=first_key,json=firstKey,proto3" json:"first_key,omitempty"`
+	// expected are the partitions where the store's partitioner puts that key.
+	Expected      []int32 `protobuf:"varint,7,rep,packed,name=expected,proto3" json:"expected,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Misplaced) Reset() {
+	*x = Misplaced{}
+	mi := &file_iq_v1_metadata_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Misplaced) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Misplaced) ProtoMessage() {}
+
+func (x *Misplaced) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_metadata_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Misplaced.ProtoReflect.Descriptor instead.
+func (*Misplaced) Descriptor() ([]byte, []int) {
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Misplaced) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *Misplaced) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Misplaced) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Misplaced) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *Misplaced) GetFirstOffset() int64 {
+	if x != nil {
+		return x.FirstOffset
+	}
+	return 0
+}
+
+func (x *Misplaced) GetFirstKey() []byte {
+	if x != nil {
+		return x.FirstKey
+	}
+	return nil
+}
+
+func (x *Misplaced) GetExpected() []int32 {
+	if x != nil {
+		return x.Expected
+	}
+	return nil
+}
+
+// Dropped counts the records that a sink's partitioner sent to no partition (KIP-837) in committed transactions.
+type Dropped struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Sink  string                 `protobuf:"bytes,1,opt,name=sink,proto3" json:"sink,omitempty"`
+	Topic string                 `protobuf:"bytes,2,opt,name=topic,proto3" json:"topic,omitempty"`
+	// records is how many there were since the node started.
+	Records       int64 `protobuf:"varint,3,opt,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dropped) Reset() {
+	*x = Dropped{}
+	mi := &file_iq_v1_metadata_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dropped) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dropped) ProtoMessage() {}
+
+func (x *Dropped) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_metadata_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dropped.ProtoReflect.Descriptor instead.
+func (*Dropped) Descriptor() ([]byte, []int) {
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Dropped) GetSink() string {
+	if x != nil {
+		return x.Sink
+	}
+	return ""
+}
+
+func (x *Dropped) GetTopic() string {
+	if x != nil {
+		return x.Topic
+	}
+	return ""
+}
+
+func (x *Dropped) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
 type TopicPartition struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Topic         string                 `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
@@ -265,7 +566,7 @@ type TopicPartition struct {
 
 func (x *TopicPartition) Reset() {
 	*x = TopicPartition{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[3]
+	mi := &file_iq_v1_metadata_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -277,7 +578,7 @@ func (x *TopicPartition) String() string {
 func (*TopicPartition) ProtoMessage() {}
 
 func (x *TopicPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[3]
+	mi := &file_iq_v1_metadata_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -290,7 +591,7 @@ func (x *TopicPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopicPartition.ProtoReflect.Descriptor instead.
 func (*TopicPartition) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{3}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TopicPartition) GetTopic() string {
@@ -315,7 +616,7 @@ type ListStoresRequest struct {
 
 func (x *ListStoresRequest) Reset() {
 	*x = ListStoresRequest{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[4]
+	mi := &file_iq_v1_metadata_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -327,7 +628,7 @@ func (x *ListStoresRequest) String() string {
 func (*ListStoresRequest) ProtoMessage() {}
 
 func (x *ListStoresRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[4]
+	mi := &file_iq_v1_metadata_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -340,7 +641,7 @@ func (x *ListStoresRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStoresRequest.ProtoReflect.Descriptor instead.
 func (*ListStoresRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{4}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{7}
 }
 
 type ListStoresResponse struct {
@@ -352,7 +653,7 @@ type ListStoresResponse struct {
 
 func (x *ListStoresResponse) Reset() {
 	*x = ListStoresResponse{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[5]
+	mi := &file_iq_v1_metadata_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -364,7 +665,7 @@ func (x *ListStoresResponse) String() string {
 func (*ListStoresResponse) ProtoMessage() {}
 
 func (x *ListStoresResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[5]
+	mi := &file_iq_v1_metadata_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -377,7 +678,7 @@ func (x *ListStoresResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListStoresResponse.ProtoReflect.Descriptor instead.
 func (*ListStoresResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{5}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListStoresResponse) GetStores() []*StoreInfo {
@@ -411,7 +712,7 @@ type StoreInfo struct {
 
 func (x *StoreInfo) Reset() {
 	*x = StoreInfo{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[6]
+	mi := &file_iq_v1_metadata_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +724,7 @@ func (x *StoreInfo) String() string {
 func (*StoreInfo) ProtoMessage() {}
 
 func (x *StoreInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[6]
+	mi := &file_iq_v1_metadata_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +737,7 @@ func (x *StoreInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoreInfo.ProtoReflect.Descriptor instead.
 func (*StoreInfo) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{6}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *StoreInfo) GetName() string {
@@ -510,16 +811,19 @@ func (x *StoreInfo) GetChangelogId() string {
 }
 
 type QueryKeyRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Store         string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
-	Key           []byte                 `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Store string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// key is the key as the store's key serde writes it.
+	Key []byte `protobuf:"bytes,2,opt,name=key,proto3" json:"key,omitempty"`
+	// partitioner is the name of the partitioner to find the key's partitions by. Absent: the store's.
+	Partitioner   string `protobuf:"bytes,3,opt,name=partitioner,proto3" json:"partitioner,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *QueryKeyRequest) Reset() {
 	*x = QueryKeyRequest{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[7]
+	mi := &file_iq_v1_metadata_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +835,7 @@ func (x *QueryKeyRequest) String() string {
 func (*QueryKeyRequest) ProtoMessage() {}
 
 func (x *QueryKeyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[7]
+	mi := &file_iq_v1_metadata_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +848,7 @@ func (x *QueryKeyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryKeyRequest.ProtoReflect.Descriptor instead.
 func (*QueryKeyRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{7}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *QueryKeyRequest) GetStore() string {
@@ -561,6 +865,13 @@ func (x *QueryKeyRequest) GetKey() []byte {
 	return nil
 }
 
+func (x *QueryKeyRequest) GetPartitioner() string {
+	if x != nil {
+		return x.Partitioner
+	}
+	return ""
+}
+
 type QueryKeyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// partitions are all partitions where the key may be: one, unless the partitioner is a multicast one.
@@ -571,7 +882,7 @@ type QueryKeyResponse struct {
 
 func (x *QueryKeyResponse) Reset() {
 	*x = QueryKeyResponse{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[8]
+	mi := &file_iq_v1_metadata_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -583,7 +894,7 @@ func (x *QueryKeyResponse) String() string {
 func (*QueryKeyResponse) ProtoMessage() {}
 
 func (x *QueryKeyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[8]
+	mi := &file_iq_v1_metadata_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -596,7 +907,7 @@ func (x *QueryKeyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryKeyResponse.ProtoReflect.Descriptor instead.
 func (*QueryKeyResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{8}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *QueryKeyResponse) GetPartitions() []*KeyPartition {
@@ -620,7 +931,7 @@ type KeyPartition struct {
 
 func (x *KeyPartition) Reset() {
 	*x = KeyPartition{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[9]
+	mi := &file_iq_v1_metadata_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -632,7 +943,7 @@ func (x *KeyPartition) String() string {
 func (*KeyPartition) ProtoMessage() {}
 
 func (x *KeyPartition) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[9]
+	mi := &file_iq_v1_metadata_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -645,7 +956,7 @@ func (x *KeyPartition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyPartition.ProtoReflect.Descriptor instead.
 func (*KeyPartition) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{9}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyPartition) GetPartition() int32 {
@@ -678,7 +989,7 @@ type ListLagsRequest struct {
 
 func (x *ListLagsRequest) Reset() {
 	*x = ListLagsRequest{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[10]
+	mi := &file_iq_v1_metadata_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -690,7 +1001,7 @@ func (x *ListLagsRequest) String() string {
 func (*ListLagsRequest) ProtoMessage() {}
 
 func (x *ListLagsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[10]
+	mi := &file_iq_v1_metadata_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -703,7 +1014,7 @@ func (x *ListLagsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLagsRequest.ProtoReflect.Descriptor instead.
 func (*ListLagsRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{10}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListLagsRequest) GetStore() string {
@@ -722,7 +1033,7 @@ type ListLagsResponse struct {
 
 func (x *ListLagsResponse) Reset() {
 	*x = ListLagsResponse{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[11]
+	mi := &file_iq_v1_metadata_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -734,7 +1045,7 @@ func (x *ListLagsResponse) String() string {
 func (*ListLagsResponse) ProtoMessage() {}
 
 func (x *ListLagsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[11]
+	mi := &file_iq_v1_metadata_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -747,7 +1058,7 @@ func (x *ListLagsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLagsResponse.ProtoReflect.Descriptor instead.
 func (*ListLagsResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{11}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ListLagsResponse) GetReplicas() []*ReplicaStatus {
@@ -766,7 +1077,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[12]
+	mi := &file_iq_v1_metadata_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +1089,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[12]
+	mi := &file_iq_v1_metadata_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +1102,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{12}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ExplainRequest) GetGet() *GetRequest {
@@ -813,7 +1124,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_iq_v1_metadata_proto_msgTypes[13]
+	mi := &file_iq_v1_metadata_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1136,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_metadata_proto_msgTypes[13]
+	mi := &file_iq_v1_metadata_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1149,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{13}
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ExplainResponse) GetDecision() *Decision {
@@ -862,15 +1173,154 @@ func (x *ExplainResponse) GetReason() Reason {
 	return Reason_REASON_UNSPECIFIED
 }
 
+type WatchMetadataRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// store limits what is told to one store and the nodes that host it. Absent: all.
+	Store string `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// lag_interval is the shortest time between two messages that tell of lags alone; changes of roles, states and nodes are
+	// told at once. Absent: 100ms; at least 10ms.
+	LagInterval   *durationpb.Duration `protobuf:"bytes,2,opt,name=lag_interval,json=lagInterval,proto3" json:"lag_interval,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchMetadataRequest) Reset() {
+	*x = WatchMetadataRequest{}
+	mi := &file_iq_v1_metadata_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchMetadataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchMetadataRequest) ProtoMessage() {}
+
+func (x *WatchMetadataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_metadata_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchMetadataRequest.ProtoReflect.Descriptor instead.
+func (*WatchMetadataRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WatchMetadataRequest) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *WatchMetadataRequest) GetLagInterval() *durationpb.Duration {
+	if x != nil {
+		return x.LagInterval
+	}
+	return nil
+}
+
+// WatchMetadataResponse is one change of what is known. Applied one after another to an empty table, the messages of a
+// stream give what ListInstances and ListStores give.
+type WatchMetadataResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// version grows with each message of a stream.
+	Version int64 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	// snapshot says that this message is everything: what was told before is void. The first message is one.
+	Snapshot bool `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
+	// instances are those that changed, whole.
+	Instances []*Instance `protobuf:"bytes,3,rep,name=instances,proto3" json:"instances,omitempty"`
+	// gone are nodes that left or were forgotten.
+	Gone []string `protobuf:"bytes,4,rep,name=gone,proto3" json:"gone,omitempty"`
+	// stores are all stores, when one of them changed.
+	Stores        []*StoreInfo `protobuf:"bytes,5,rep,name=stores,proto3" json:"stores,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchMetadataResponse) Reset() {
+	*x = WatchMetadataResponse{}
+	mi := &file_iq_v1_metadata_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchMetadataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchMetadataResponse) ProtoMessage() {}
+
+func (x *WatchMetadataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_metadata_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchMetadataResponse.ProtoReflect.Descriptor instead.
+func (*WatchMetadataResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_metadata_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WatchMetadataResponse) GetVersion() int64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *WatchMetadataResponse) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
+}
+
+func (x *WatchMetadataResponse) GetInstances() []*Instance {
+	if x != nil {
+		return x.Instances
+	}
+	return nil
+}
+
+func (x *WatchMetadataResponse) GetGone() []string {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+func (x *WatchMetadataResponse) GetStores() []*StoreInfo {
+	if x != nil {
+		return x.Stores
+	}
+	return nil
+}
+
 var File_iq_v1_metadata_proto protoreflect.FileDescriptor
 
 const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\n" +
-	"\x14iq/v1/metadata.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x11iq/v1/query.proto\",\n" +
+	"\x14iq/v1/metadata.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x11iq/v1/query.proto\"Q\n" +
 	"\x14ListInstancesRequest\x12\x14\n" +
-	"\x05store\x18\x01 \x01(\tR\x05store\"F\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12#\n" +
+	"\rstandbys_only\x18\x02 \x01(\bR\fstandbysOnly\"F\n" +
 	"\x15ListInstancesResponse\x12-\n" +
-	"\tinstances\x18\x01 \x03(\v2\x0f.iq.v1.InstanceR\tinstances\"\x80\x04\n" +
+	"\tinstances\x18\x01 \x03(\v2\x0f.iq.v1.InstanceR\tinstances\"\xad\x06\n" +
 	"\bInstance\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -888,7 +1338,31 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\x0estandby_stores\x18\v \x03(\tR\rstandbyStores\x120\n" +
 	"\breplicas\x18\f \x03(\v2\x14.iq.v1.ReplicaStatusR\breplicas\x128\n" +
 	"\n" +
-	"last_heard\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlastHeard\"D\n" +
+	"last_heard\x18\r \x01(\v2\x19.google.protobuf.DurationR\tlastHeard\x12\x1a\n" +
+	"\bsequence\x18\x0e \x01(\x03R\bsequence\x12\x1a\n" +
+	"\bdraining\x18\x0f \x01(\bR\bdraining\x125\n" +
+	"\binterval\x18\x10 \x01(\v2\x19.google.protobuf.DurationR\binterval\x12\x1b\n" +
+	"\tin_flight\x18\x11 \x01(\x05R\binFlight\x12\x18\n" +
+	"\arefused\x18\x12 \x01(\bR\arefused\x12+\n" +
+	"\x06inputs\x18\x13 \x03(\v2\x13.iq.v1.ReplicaInputR\x06inputs\x12.\n" +
+	"\tmisplaced\x18\x14 \x03(\v2\x10.iq.v1.MisplacedR\tmisplaced\x12(\n" +
+	"\adropped\x18\x15 \x03(\v2\x0e.iq.v1.DroppedR\adropped\"z\n" +
+	"\fReplicaInput\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x1c\n" +
+	"\tpartition\x18\x02 \x01(\x05R\tpartition\x126\n" +
+	"\x0einput_position\x18\x03 \x01(\v2\x0f.iq.v1.PositionR\rinputPosition\"\xcb\x01\n" +
+	"\tMisplaced\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x1c\n" +
+	"\tpartition\x18\x03 \x01(\x05R\tpartition\x12\x18\n" +
+	"\arecords\x18\x04 \x01(\x03R\arecords\x12!\n" +
+	"\ffirst_offset\x18\x05 \x01(\x03R\vfirstOffset\x12\x1b\n" +
+	"\tfirst_key\x18\x06 \x01(\fR\bfirstKey\x12\x1a\n" +
+	"\bexpected\x18\a \x03(\x05R\bexpected\"M\n" +
+	"\aDropped\x12\x12\n" +
+	"\x04sink\x18\x01 \x01(\tR\x04sink\x12\x14\n" +
+	"\x05topic\x18\x02 \x01(\tR\x05topic\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\x03R\arecords\"D\n" +
 	"\x0eTopicPartition\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x13\n" +
@@ -909,10 +1383,11 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\rsource_topics\x18\b \x03(\tR\fsourceTopics\x12+\n" +
 	"\x11actual_partitions\x18\t \x01(\x05R\x10actualPartitions\x12!\n" +
 	"\fchangelog_id\x18\n" +
-	" \x01(\tR\vchangelogId\"9\n" +
+	" \x01(\tR\vchangelogId\"[\n" +
 	"\x0fQueryKeyRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x10\n" +
-	"\x03key\x18\x02 \x01(\fR\x03key\"G\n" +
+	"\x03key\x18\x02 \x01(\fR\x03key\x12 \n" +
+	"\vpartitioner\x18\x03 \x01(\tR\vpartitioner\"G\n" +
 	"\x10QueryKeyResponse\x123\n" +
 	"\n" +
 	"partitions\x18\x01 \x03(\v2\x13.iq.v1.KeyPartitionR\n" +
@@ -930,14 +1405,24 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\x0fExplainResponse\x12+\n" +
 	"\bdecision\x18\x01 \x01(\v2\x0f.iq.v1.DecisionR\bdecision\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12%\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\r.iq.v1.ReasonR\x06reason2\xd4\x02\n" +
+	"\x06reason\x18\x03 \x01(\x0e2\r.iq.v1.ReasonR\x06reason\"j\n" +
+	"\x14WatchMetadataRequest\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12<\n" +
+	"\flag_interval\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\vlagInterval\"\xba\x01\n" +
+	"\x15WatchMetadataResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x03R\aversion\x12\x1a\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\x12-\n" +
+	"\tinstances\x18\x03 \x03(\v2\x0f.iq.v1.InstanceR\tinstances\x12\x12\n" +
+	"\x04gone\x18\x04 \x03(\tR\x04gone\x12(\n" +
+	"\x06stores\x18\x05 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores2\xa2\x03\n" +
 	"\x0fMetadataService\x12J\n" +
 	"\rListInstances\x12\x1b.iq.v1.ListInstancesRequest\x1a\x1c.iq.v1.ListInstancesResponse\x12A\n" +
 	"\n" +
 	"ListStores\x12\x18.iq.v1.ListStoresRequest\x1a\x19.iq.v1.ListStoresResponse\x12;\n" +
 	"\bQueryKey\x12\x16.iq.v1.QueryKeyRequest\x1a\x17.iq.v1.QueryKeyResponse\x12;\n" +
 	"\bListLags\x12\x16.iq.v1.ListLagsRequest\x1a\x17.iq.v1.ListLagsResponse\x128\n" +
-	"\aExplain\x12\x15.iq.v1.ExplainRequest\x1a\x16.iq.v1.ExplainResponseB+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\aExplain\x12\x15.iq.v1.ExplainRequest\x1a\x16.iq.v1.ExplainResponse\x12L\n" +
+	"\rWatchMetadata\x12\x1b.iq.v1.WatchMetadataRequest\x1a\x1c.iq.v1.WatchMetadataResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_metadata_proto_rawDescOnce sync.Once
@@ -951,57 +1436,73 @@ func file_iq_v1_metadata_proto_rawDescGZIP() []byte {
 	return file_iq_v1_metadata_proto_rawDescData
 }
 
-var file_iq_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_iq_v1_metadata_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_iq_v1_metadata_proto_goTypes = []any{
 	(*ListInstancesRequest)(nil),  // 0: iq.v1.ListInstancesRequest
 	(*ListInstancesResponse)(nil), // 1: iq.v1.ListInstancesResponse
 	(*Instance)(nil),              // 2: iq.v1.Instance
-	(*TopicPartition)(nil),        // 3: iq.v1.TopicPartition
-	(*ListStoresRequest)(nil),     // 4: iq.v1.ListStoresRequest
-	(*ListStoresResponse)(nil),    // 5: iq.v1.ListStoresResponse
-	(*StoreInfo)(nil),             // 6: iq.v1.StoreInfo
-	(*QueryKeyRequest)(nil),       // 7: iq.v1.QueryKeyRequest
-	(*QueryKeyResponse)(nil),      // 8: iq.v1.QueryKeyResponse
-	(*KeyPartition)(nil),          // 9: iq.v1.KeyPartition
-	(*ListLagsRequest)(nil),       // 10: iq.v1.ListLagsRequest
-	(*ListLagsResponse)(nil),      // 11: iq.v1.ListLagsResponse
-	(*ExplainRequest)(nil),        // 12: iq.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 13: iq.v1.ExplainResponse
-	(*ReplicaStatus)(nil),         // 14: iq.v1.ReplicaStatus
-	(*durationpb.Duration)(nil),   // 15: google.protobuf.Duration
-	(*GetRequest)(nil),            // 16: iq.v1.GetRequest
-	(*Decision)(nil),              // 17: iq.v1.Decision
-	(Reason)(0),                   // 18: iq.v1.Reason
+	(*ReplicaInput)(nil),          // 3: iq.v1.ReplicaInput
+	(*Misplaced)(nil),             // 4: iq.v1.Misplaced
+	(*Dropped)(nil),               // 5: iq.v1.Dropped
+	(*TopicPartition)(nil),        // 6: iq.v1.TopicPartition
+	(*ListStoresRequest)(nil),     // 7: iq.v1.ListStoresRequest
+	(*ListStoresResponse)(nil),    // 8: iq.v1.ListStoresResponse
+	(*StoreInfo)(nil),             // 9: iq.v1.StoreInfo
+	(*QueryKeyRequest)(nil),       // 10: iq.v1.QueryKeyRequest
+	(*QueryKeyResponse)(nil),      // 11: iq.v1.QueryKeyResponse
+	(*KeyPartition)(nil),          // 12: iq.v1.KeyPartition
+	(*ListLagsRequest)(nil),       // 13: iq.v1.ListLagsRequest
+	(*ListLagsResponse)(nil),      // 14: iq.v1.ListLagsResponse
+	(*ExplainRequest)(nil),        // 15: iq.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 16: iq.v1.ExplainResponse
+	(*WatchMetadataRequest)(nil),  // 17: iq.v1.WatchMetadataRequest
+	(*WatchMetadataResponse)(nil), // 18: iq.v1.WatchMetadataResponse
+	(*ReplicaStatus)(nil),         // 19: iq.v1.ReplicaStatus
+	(*durationpb.Duration)(nil),   // 20: google.protobuf.Duration
+	(*Position)(nil),              // 21: iq.v1.Position
+	(*GetRequest)(nil),            // 22: iq.v1.GetRequest
+	(*Decision)(nil),              // 23: iq.v1.Decision
+	(Reason)(0),                   // 24: iq.v1.Reason
 }
 var file_iq_v1_metadata_proto_depIdxs = []int32{
 	2,  // 0: iq.v1.ListInstancesResponse.instances:type_name -> iq.v1.Instance
-	3,  // 1: iq.v1.Instance.active_partitions:type_name -> iq.v1.TopicPartition
-	3,  // 2: iq.v1.Instance.standby_partitions:type_name -> iq.v1.TopicPartition
-	14, // 3: iq.v1.Instance.replicas:type_name -> iq.v1.ReplicaStatus
-	15, // 4: iq.v1.Instance.last_heard:type_name -> google.protobuf.Duration
-	6,  // 5: iq.v1.ListStoresResponse.stores:type_name -> iq.v1.StoreInfo
-	9,  // 6: iq.v1.QueryKeyResponse.partitions:type_name -> iq.v1.KeyPartition
-	14, // 7: iq.v1.KeyPartition.active:type_name -> iq.v1.ReplicaStatus
-	14, // 8: iq.v1.KeyPartition.standbys:type_name -> iq.v1.ReplicaStatus
-	14, // 9: iq.v1.ListLagsResponse.replicas:type_name -> iq.v1.ReplicaStatus
-	16, // 10: iq.v1.ExplainRequest.get:type_name -> iq.v1.GetRequest
-	17, // 11: iq.v1.ExplainResponse.decision:type_name -> iq.v1.Decision
-	18, // 12: iq.v1.ExplainResponse.reason:type_name -> iq.v1.Reason
-	0,  // 13: iq.v1.MetadataService.ListInstances:input_type -> iq.v1.ListInstancesRequest
-	4,  // 14: iq.v1.MetadataService.ListStores:input_type -> iq.v1.ListStoresRequest
-	7,  // 15: iq.v1.MetadataService.QueryKey:input_type -> iq.v1.QueryKeyRequest
-	10, // 16: iq.v1.MetadataService.ListLags:input_type -> iq.v1.ListLagsRequest
-	12, // 17: iq.v1.MetadataService.Explain:input_type -> iq.v1.ExplainRequest
-	1,  // 18: iq.v1.MetadataService.ListInstances:output_type -> iq.v1.ListInstancesResponse
-	5,  // 19: iq.v1.MetadataService.ListStores:output_type -> iq.v1.ListStoresResponse
-	8,  // 20: iq.v1.MetadataService.QueryKey:output_type -> iq.v1.QueryKeyResponse
-	11, // 21: iq.v1.MetadataService.ListLags:output_type -> iq.v1.ListLagsResponse
-	13, // 22: iq.v1.MetadataService.Explain:output_type -> iq.v1.ExplainResponse
-	18, // [18:23] is the sub-list for method output_type
-	13, // [13:18] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	6,  // 1: iq.v1.Instance.active_partitions:type_name -> iq.v1.TopicPartition
+	6,  // 2: iq.v1.Instance.standby_partitions:type_name -> iq.v1.TopicPartition
+	19, // 3: iq.v1.Instance.replicas:type_name -> iq.v1.ReplicaStatus
+	20, // 4: iq.v1.Instance.last_heard:type_name -> google.protobuf.Duration
+	20, // 5: iq.v1.Instance.interval:type_name -> google.protobuf.Duration
+	3,  // 6: iq.v1.Instance.inputs:type_name -> iq.v1.ReplicaInput
+	4,  // 7: iq.v1.Instance.misplaced:type_name -> iq.v1.Misplaced
+	5,  // 8: iq.v1.Instance.dropped:type_name -> iq.v1.Dropped
+	21, // 9: iq.v1.ReplicaInput.input_position:type_name -> iq.v1.Position
+	9,  // 10: iq.v1.ListStoresResponse.stores:type_name -> iq.v1.StoreInfo
+	12, // 11: iq.v1.QueryKeyResponse.partitions:type_name -> iq.v1.KeyPartition
+	19, // 12: iq.v1.KeyPartition.active:type_name -> iq.v1.ReplicaStatus
+	19, // 13: iq.v1.KeyPartition.standbys:type_name -> iq.v1.ReplicaStatus
+	19, // 14: iq.v1.ListLagsResponse.replicas:type_name -> iq.v1.ReplicaStatus
+	22, // 15: iq.v1.ExplainRequest.get:type_name -> iq.v1.GetRequest
+	23, // 16: iq.v1.ExplainResponse.decision:type_name -> iq.v1.Decision
+	24, // 17: iq.v1.ExplainResponse.reason:type_name -> iq.v1.Reason
+	20, // 18: iq.v1.WatchMetadataRequest.lag_interval:type_name -> google.protobuf.Duration
+	2,  // 19: iq.v1.WatchMetadataResponse.instances:type_name -> iq.v1.Instance
+	9,  // 20: iq.v1.WatchMetadataResponse.stores:type_name -> iq.v1.StoreInfo
+	0,  // 21: iq.v1.MetadataService.ListInstances:input_type -> iq.v1.ListInstancesRequest
+	7,  // 22: iq.v1.MetadataService.ListStores:input_type -> iq.v1.ListStoresRequest
+	10, // 23: iq.v1.MetadataService.QueryKey:input_type -> iq.v1.QueryKeyRequest
+	13, // 24: iq.v1.MetadataService.ListLags:input_type -> iq.v1.ListLagsRequest
+	15, // 25: iq.v1.MetadataService.Explain:input_type -> iq.v1.ExplainRequest
+	17, // 26: iq.v1.MetadataService.WatchMetadata:input_type -> iq.v1.WatchMetadataRequest
+	1,  // 27: iq.v1.MetadataService.ListInstances:output_type -> iq.v1.ListInstancesResponse
+	8,  // 28: iq.v1.MetadataService.ListStores:output_type -> iq.v1.ListStoresResponse
+	11, // 29: iq.v1.MetadataService.QueryKey:output_type -> iq.v1.QueryKeyResponse
+	14, // 30: iq.v1.MetadataService.ListLags:output_type -> iq.v1.ListLagsResponse
+	16, // 31: iq.v1.MetadataService.Explain:output_type -> iq.v1.ExplainResponse
+	18, // 32: iq.v1.MetadataService.WatchMetadata:output_type -> iq.v1.WatchMetadataResponse
+	27, // [27:33] is the sub-list for method output_type
+	21, // [21:27] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_iq_v1_metadata_proto_init() }
@@ -1016,7 +1517,7 @@ func file_iq_v1_metadata_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_iq_v1_metadata_proto_rawDesc), len(file_iq_v1_metadata_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,6 +24,7 @@ const (
 	MetadataService_QueryKey_FullMethodName      = "/iq.v1.MetadataService/QueryKey"
 	MetadataService_ListLags_FullMethodName      = "/iq.v1.MetadataService/ListLags"
 	MetadataService_Explain_FullMethodName       = "/iq.v1.MetadataService/Explain"
+	MetadataService_WatchMetadata_FullMethodName = "/iq.v1.MetadataService/WatchMetadata"
 )
 
 // MetadataServiceClient is the client API for MetadataService service.
@@ -44,6 +45,9 @@ type MetadataServiceClient interface {
 	ListLags(ctx context.Context, in *ListLagsRequest, opts ...grpc.CallOption) (*ListLagsResponse, error)
 	// Explain says which replicas a query would be sent to, in order, and why each was chosen or refused.
 	Explain(ctx context.Context, in *ExplainRequest, opts ...grpc.CallOption) (*ExplainResponse, error)
+	// WatchMetadata is everything that ListInstances and ListStores tell, and then each change of it, so that a client can
+	// route by itself. It goes on until the caller ends it.
+	WatchMetadata(ctx context.Context, in *WatchMetadataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchMetadataResponse], error)
 }
 
 type metadataServiceClient struct {
@@ -104,6 +108,25 @@ func (c *metadataServiceClient) Explain(ctx context.Context, in *ExplainRequest,
 	return out, nil
 }
 
+func (c *metadataServiceClient) WatchMetadata(ctx context.Context, in *WatchMetadataRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchMetadataResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &MetadataService_ServiceDesc.Streams[0], MetadataService_WatchMetadata_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchMetadataRequest, WatchMetadataResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MetadataService_WatchMetadataClient = grpc.ServerStreamingClient[WatchMetadataResponse]
+
 // MetadataServiceServer is the server API for MetadataService service.
 // All implementations must embed UnimplementedMetadataServiceServer
 // for forward compatibility.
@@ -122,6 +145,9 @@ type MetadataServiceServer interface {
 	ListLags(context.Context, *ListLagsRequest) (*ListLagsResponse, error)
 	// Explain says which replicas a query would be sent to, in order, and why each was chosen or refused.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
+	// WatchMetadata is everything that ListInstances and ListStores tell, and then each change of it, so that a client can
+	// route by itself. It goes on until the caller ends it.
+	WatchMetadata(*WatchMetadataRequest, grpc.ServerStreamingServer[WatchMetadataResponse]) error
 	mustEmbedUnimplementedMetadataServiceServer()
 }
 
@@ -146,6 +172,9 @@ func (UnimplementedMetadataServiceServer) ListLags(context.Context, *ListLagsReq
 }
 func (UnimplementedMetadataServiceServer) Explain(context.Context, *ExplainRequest) (*ExplainResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Explain not implemented")
+}
+func (UnimplementedMetadataServiceServer) WatchMetadata(*WatchMetadataRequest, grpc.ServerStreamingServer[WatchMetadataResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchMetadata not implemented")
 }
 func (UnimplementedMetadataServiceServer) mustEmbedUnimplementedMetadataServiceServer() {}
 func (UnimplementedMetadataServiceServer) testEmbeddedByValue()                         {}
@@ -258,6 +287,17 @@ func _MetadataService_Explain_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _MetadataService_WatchMetadata_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchMetadataRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(MetadataServiceServer).WatchMetadata(m, &grpc.GenericServerStream[WatchMetadataRequest, WatchMetadataResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type MetadataService_WatchMetadataServer = grpc.ServerStreamingServer[WatchMetadataResponse]
+
 // MetadataService_ServiceDesc is the grpc.ServiceDesc for MetadataService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -286,6 +326,12 @@ var MetadataService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _MetadataService_Explain_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchMetadata",
+			Handler:       _MetadataService_WatchMetadata_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "iq/v1/metadata.proto",
 }
