@@ -26,8 +26,9 @@ var allowed = map[string][]string{
 	"store":       {},
 	"assign":      {"metadata"},
 	"node":        {"assign", "iqerr", "metadata", "partitioner", "proto/iq/v1", "store", "topology"},
-	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
-	"client":      {"iqerr", "proto/iq/v1"},
+	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
+	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
+	"client":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
 
 	// Helpers for tests; no package of the product may import them.
 	"store/storetest":       {"store"},
@@ -44,7 +45,7 @@ var confined = map[string][]string{
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,
 // and it may not call the functions of package time named in clock.
 var (
-	pure   = []string{"metadata/", "partitioner/", "router/decide.go", "node/lag.go", "assign/"}
+	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "node/lag.go", "assign/"}
 	impure = []string{"context", "log/slog", "net", "os", "sync", "math/rand", "math/rand/v2"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
 	exempt = []string{"cmd", "integration", "bench", "tools"} // may import anything

@@ -35,22 +35,6 @@ func unanswered(err error) bool {
 	return status.Code(err) == codes.Unavailable && iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED
 }
 
-// unanswered is the refusal of a read whose replicas were eligible and gave no answer; failed says which of them were
-// asked. The code is UNAVAILABLE, as that of a connection that breaks.
-func (d *Decision) unanswered(failed func(*Candidate) bool) error {
-	r := iqerr.Refusals{Store: d.Query.Store, Partition: d.Query.Partition.Partition, Candidates: candidatesToProto(d)}
-	for i, c := range r.Candidates {
-		if failed(&d.Candidates[i]) {
-			c.Eligible, c.Rank = false, 0
-			c.Reason, c.Why = iqv1.Reason_REASON_NO_REPLICA, "was asked and gave no answer"
-		}
-	}
-	if d.Query.Policy.Mode.activeOnly() {
-		return &iqerr.NoActiveError{Refusals: r, RetryAfter: retryAfter}
-	}
-	return &iqerr.NoReplicaError{Refusals: r}
-}
-
 // withAttempts attaches to an error what each replica that was asked said. Its code and numbers stay what they are.
 func withAttempts(err error, p metadata.Partition, attempts []*iqv1.Attempt) error {
 	if len(attempts) == 0 {

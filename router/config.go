@@ -7,11 +7,11 @@ import (
 	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/partitioner"
+	"github.com/iqgate/iqgate/routing"
 )
 
 // Config is what a router is made of. The zero value of each field means its default.
@@ -26,8 +26,8 @@ type Config struct {
 	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Logger is where the router writes. Default: slog.Default.
 	Logger *slog.Logger
-	// DefaultPolicy is for reads that name none. Default: the active. See ParsePolicy.
-	DefaultPolicy Policy
+	// DefaultPolicy is for reads that name none. Default: the active. See routing.ParsePolicy.
+	DefaultPolicy routing.Policy
 	// Partitioners knows the partitioners that stores name. Default: murmur2, crc32 and fnv1a.
 	Partitioners *partitioner.Registry
 	// SuspectAfter is how long a node may be silent before reads go elsewhere. Default 400ms; at least 50ms, and at most
@@ -98,7 +98,7 @@ func (c Config) Validate() error {
 	count("MaxInFlight", c.MaxInFlight)
 	count("MaxWaiters", c.MaxWaiters)
 	count("MaxMessageBytes", c.MaxMessageBytes)
-	if err := d.DefaultPolicy.validate(); err != nil {
+	if err := d.DefaultPolicy.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("DefaultPolicy: %w", err))
 	}
 	return errors.Join(errs...)
@@ -108,7 +108,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.Listen, "127.0.0.1:7000")
 	orDefault(&c.SuspectAfter, 400*time.Millisecond)
 	orDefault(&c.NodeTimeout, 2*time.Second)
-	orDefault(&c.SampleMaxAge, DefaultSampleMaxAge)
+	orDefault(&c.SampleMaxAge, routing.DefaultSampleMaxAge)
 	orDefault(&c.RequestTimeout, 10*time.Second)
 	orDefault(&c.TryTimeout, time.Second)
 	orDefault(&c.MaxInFlight, 20_000)
@@ -126,7 +126,7 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DefaultPolicy.Mode == 0 {
 		prefer := c.DefaultPolicy.Prefer
-		c.DefaultPolicy = unbounded(ModeActive)
+		c.DefaultPolicy = routing.Unbounded(routing.ModeActive)
 		c.DefaultPolicy.Prefer = prefer
 	}
 	return c
@@ -141,62 +141,4 @@ func orDefault[T comparable](field *T, def T) {
 
 func (c Config) limits() metadata.Limits {
 	return metadata.Limits{SuspectAfter: c.SuspectAfter, NodeTimeout: c.NodeTimeout}
-}
-
-// ParsePolicy reads a policy as flags and files write it: a mode (strong, active, any), bounds, and an order, joined by
-// commas: "active", "max_staleness=5s", "any,prefer=least_loaded", "max_staleness=2s,max_offset_lag=1000". A bound
-// without a mode means any replica within it.
-func ParsePolicy(s string) (Policy, error) {
-	p := unbounded(0)
-	var errs []error
-	for part := range strings.SplitSeq(s, ",") {
-		key, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		var err error
-		switch key {
-		case "strong", "active", "any":
-			if p.Mode != 0 {
-				err = fmt.Errorf("%q names a second mode", key)
-			}
-			p.Mode = map[string]Mode{"strong": ModeStrong, "active": ModeActive, "any": ModeAny}[key]
-		case "max_staleness":
-			p.MaxStaleness, err = time.ParseDuration(value)
-		case "max_offset_lag":
-			p.MaxOffsetLag, err = strconv.ParseInt(value, 10, 64)
-		case "prefer":
-			order, known := map[string]Prefer{"active": PreferActive, "least_loaded": PreferLeastLoaded, "nearest": PreferNearest}[value]
-			if !known {
-				err = fmt.Errorf("prefer %q is not active, least_loaded or nearest", value)
-			}
-			p.Prefer = order
-		default:
-			err = fmt.Errorf("%q is not strong, active, any, max_staleness=<duration>, max_offset_lag=<n> or prefer=<order>", part)
-		}
-		errs = append(errs, err)
-	}
-	if p.Mode == 0 {
-		p.Mode = ModeActive
-		if p.MaxStaleness != NoBound || p.MaxOffsetLag != NoBound {
-			p.Mode = ModeAny
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return p, fmt.Errorf("policy %q: %w", s, err)
-	}
-	return p, p.validate()
-}
-
-func (p Policy) validate() error {
-	switch {
-	case p.Mode < ModeStrong || p.Mode > ModeAny:
-		return fmt.Errorf("mode: %d is none", int(p.Mode))
-	case p.MaxStaleness < NoBound:
-		return fmt.Errorf("max_staleness: %s must be 0s or more", p.MaxStaleness)
-	case p.MaxOffsetLag < NoBound:
-		return fmt.Errorf("max_offset_lag: %d must be 0 or more", p.MaxOffsetLag)
-	case p.Mode == ModeBounded && p.MaxStaleness == NoBound && p.MaxOffsetLag == NoBound:
-		return errors.New("mode: bounded needs max_staleness, max_offset_lag or both")
-	case p.Prefer < PreferActive || p.Prefer > PreferNearest:
-		return fmt.Errorf("prefer: %d is none", int(p.Prefer))
-	}
-	return nil
 }

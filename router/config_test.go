@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/iqgate/iqgate/routing"
 )
 
 func TestConfigNamesEveryBadField(t *testing.T) {
 	bad := Config{
 		Listen: "nowhere", SuspectAfter: time.Millisecond, NodeTimeout: -1, SampleMaxAge: -1, RequestTimeout: -1, TryTimeout: -1,
-		StopTimeout: -1, MaxInFlight: -1, MaxWaiters: -1, MaxMessageBytes: -1, DefaultPolicy: Policy{Mode: 9},
+		StopTimeout: -1, MaxInFlight: -1, MaxWaiters: -1, MaxMessageBytes: -1, DefaultPolicy: routing.Policy{Mode: 9},
 	}
 	_, err := New(bad)
 	for _, field := range []string{
@@ -36,28 +38,6 @@ func TestListenNeedsAPortInRange(t *testing.T) {
 		err := Config{Listen: listen}.Validate()
 		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "Listen: \""+listen+"\" must be host:port") {
 			t.Errorf("%q: %v", listen, err)
-		}
-	}
-}
-
-func TestParsePolicy(t *testing.T) {
-	for text, want := range map[string]string{
-		"active":                              "active",
-		"strong":                              "strong",
-		"any,prefer=least_loaded":             "any",
-		"max_staleness=5s":                    "any max_staleness=5s",
-		"max_staleness=2s,max_offset_lag=100": "any max_staleness=2s max_offset_lag=100",
-		"active,any":                          "error",
-		"newest":                              "error",
-		"":                                    "error",
-		"max_staleness=soon":                  "error",
-		"max_staleness=-5s":                   "error",
-		"max_offset_lag=-5":                   "error",
-		"any,prefer=luck":                     "error",
-	} {
-		p, err := ParsePolicy(text)
-		if got := p.String(); (err != nil) != (want == "error") || (err == nil && got != want) {
-			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
 		}
 	}
 }

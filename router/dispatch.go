@@ -10,6 +10,7 @@ import (
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 // dispatch asks the replicas of one plan, in order.
@@ -26,7 +27,7 @@ type dispatch struct {
 	router  *Router
 	edition *edition
 	read    *read
-	plan    plan
+	plan    routing.Plan
 
 	policy   *iqv1.ReadPolicy // as nodes are given it
 	attempts []*iqv1.Attempt  // the failures, in order
@@ -36,9 +37,9 @@ type dispatch struct {
 
 // run returns the answer, or why there is none.
 func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
-	d.policy = d.read.policy.toProto(d.read.request.GetPolicy())
-	d.missed = make([]*iqv1.GetResponse, len(d.plan.decisions))
-	targets := d.plan.targets
+	d.policy = d.read.policy.ToProto(d.read.request.GetPolicy())
+	d.missed = make([]*iqv1.GetResponse, len(d.plan.Decisions))
+	targets := d.plan.Targets
 	if d.mayHedge() {
 		resp, err, asked := d.hedge(ctx, targets[0], targets[1])
 		if err == nil {
@@ -50,7 +51,7 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 		targets = targets[asked:]
 	}
 	for i, t := range targets {
-		if d.missed[t.decision] != nil {
+		if d.missed[t.Decision] != nil {
 			continue // this partition has answered
 		}
 		if len(d.attempts) > 0 && !d.router.retries.spend() {
@@ -64,7 +65,7 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 			}
 			continue
 		}
-		d.missed[t.decision] = resp
+		d.missed[t.Decision] = resp
 		if resp.GetFound() || d.allMissed() {
 			return d.finish(resp), nil
 		}
@@ -74,7 +75,7 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 
 // failure is what one replica said that was asked and did not answer.
 type failure struct {
-	target
+	routing.Target
 	err error
 }
 
@@ -96,7 +97,7 @@ type tryError struct {
 }
 
 // try asks one replica; left is how many there are after it.
-func (d *dispatch) try(ctx context.Context, t target, left int) (*iqv1.GetResponse, *tryError) {
+func (d *dispatch) try(ctx context.Context, t routing.Target, left int) (*iqv1.GetResponse, *tryError) {
 	start := time.Now()
 	resp, err := d.ask(ctx, t, left)
 	if err != nil {
@@ -105,7 +106,7 @@ func (d *dispatch) try(ctx context.Context, t target, left int) (*iqv1.GetRespon
 	return resp, nil
 }
 
-func (d *dispatch) ask(ctx context.Context, t target, left int) (*iqv1.GetResponse, error) {
+func (d *dispatch) ask(ctx context.Context, t routing.Target, left int) (*iqv1.GetResponse, error) {
 	p := d.router.peers.get(t.Node)
 	if p == nil {
 		return nil, fmt.Errorf("node %s: %w: %w", t.Node.ID, errGone, iqerr.ErrNoReplica)
@@ -143,7 +144,7 @@ func share(ctx context.Context, replicas int, most time.Duration) time.Duration 
 }
 
 // note keeps a failure for the caller to see.
-func (d *dispatch) note(t target, e *tryError) {
+func (d *dispatch) note(t routing.Target, e *tryError) {
 	d.failures = append(d.failures, failure{t, e.err})
 	d.read.failures++
 	d.attempts = append(d.attempts, attemptToProto(t.Node, e))
@@ -169,7 +170,7 @@ func (d *dispatch) finish(resp *iqv1.GetResponse) *iqv1.GetResponse {
 func (d *dispatch) refuse(f failure) error {
 	err := f.err
 	if unanswered(err) {
-		err = d.plan.decisions[f.decision].unanswered(func(c *Candidate) bool {
+		err = d.plan.Decisions[f.Decision].Unanswered(func(c *routing.Candidate) bool {
 			return slices.ContainsFunc(d.failures, func(other failure) bool { return other.Candidate == c })
 		})
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 const (
@@ -133,7 +134,7 @@ func TestBrokenConnectionNamesThePartitionAndItsReplicas(t *testing.T) {
 		for _, mode := range []iqv1.ReadPolicy_Mode{modeActive, modeStrong} {
 			_, err, _ := w.ask(get(mode))
 			e, ok := errors.AsType[*iqerr.NoActiveError](iqerr.FromStatus(err))
-			if !ok || status.Code(err) != codes.Unavailable || e.RetryAfter != retryAfter {
+			if !ok || status.Code(err) != codes.Unavailable || e.RetryAfter != routing.RetryAfter {
 				t.Fatalf("%s: got %v", mode, err)
 			}
 			checkUnanswered(t, &e.Refusals, "a")
@@ -170,12 +171,12 @@ func checkUnanswered(t *testing.T, r *iqerr.Refusals, asked ...string) {
 
 // TestLostNodeNamesThePartitionAndItsReplicas: the read could wait, so it gave up the node that became suspect.
 func TestLostNodeNamesThePartitionAndItsReplicas(t *testing.T) {
-	d := Decision{Query: Query{Policy: unbounded(ModeStrong)}}
+	d := routing.Decision{Query: routing.Query{Policy: routing.Unbounded(routing.ModeStrong)}}
 	d.Query.Store, d.Query.Partition.Partition = "s", 3
 	for _, cause := range []error{errLost, errGone} {
-		p := plan{decisions: []Decision{d}}
+		p := routing.Plan{Decisions: []routing.Decision{d}}
 		run := dispatch{plan: p, attempts: []*iqv1.Attempt{{Node: "a"}}}
-		err := run.refuse(failure{target{Candidate: &Candidate{}}, fmt.Errorf("node a: %w: %w", cause, iqerr.ErrNoReplica)})
+		err := run.refuse(failure{routing.Target{Candidate: &routing.Candidate{}}, fmt.Errorf("node a: %w: %w", cause, iqerr.ErrNoReplica)})
 		e, ok := errors.AsType[*iqerr.NoActiveError](err)
 		if !ok || e.Store != "s" || e.Partition != 3 || len(e.Attempts) != 1 {
 			t.Errorf("%v: got %v", cause, err)

@@ -4,8 +4,8 @@
 // # The way of a read
 //
 //  1. query.go checks the request, completes its policy and asks the store's partitioner for the key's partitions.
-//  2. decide.go judges every replica of each partition by the view: Decide is a pure function of (view, query, now) that
-//     orders those who may answer, or says for each why not.
+//  2. package routing judges every replica of each partition by the view: its Decide is a pure function of
+//     (view, query, now) that orders those who may answer, or says for each why not.
 //  3. dispatch.go asks them in order, each at most once, within the caller's deadline and the retry budget. A read is
 //     idempotent, so a broken connection, a hanging node and a node that refuses all lead to the next replica.
 //  4. The node is the authority: it judges the policy again with what it knows at the moment of the read. The view is a

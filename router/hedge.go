@@ -9,6 +9,7 @@ import (
 
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 const (
@@ -52,14 +53,14 @@ func (l *latency) hedgeAfter() time.Duration {
 // mayHedge says whether a second replica may be asked early: when that is switched on, the read tolerates staleness, its
 // key is in one partition, and there is a second.
 func (d *dispatch) mayHedge() bool {
-	return d.router.config.Hedge && !d.read.policy.Mode.activeOnly() && len(d.plan.decisions) == 1 && len(d.plan.targets) > 1
+	return d.router.config.Hedge && !d.read.policy.Mode.ActiveOnly() && len(d.plan.Decisions) == 1 && len(d.plan.Targets) > 1
 }
 
 // hedge asks the first replica, and the second as well when the first is slow and the hedge budget allows. The first
 // answer wins and the other try is ended. It returns how many were asked; the error is the last of theirs.
-func (d *dispatch) hedge(ctx context.Context, first, second target) (*iqv1.GetResponse, error, int) { //nolint:staticcheck // the count belongs to both outcomes
+func (d *dispatch) hedge(ctx context.Context, first, second routing.Target) (*iqv1.GetResponse, error, int) { //nolint:staticcheck // the count belongs to both outcomes
 	type result struct {
-		target
+		routing.Target
 		resp *iqv1.GetResponse
 		err  *tryError
 	}
@@ -68,8 +69,8 @@ func (d *dispatch) hedge(ctx context.Context, first, second target) (*iqv1.GetRe
 	ctx, cancel := context.WithCancel(ctx)
 	results := make(chan result, 2)
 	asked, open := 0, 0
-	ask := func(t target) {
-		left := len(d.plan.targets) - 1 - asked
+	ask := func(t routing.Target) {
+		left := len(d.plan.Targets) - 1 - asked
 		asked, open = asked+1, open+1
 		go func() {
 			resp, err := d.try(ctx, t, left)
@@ -94,7 +95,7 @@ func (d *dispatch) hedge(ctx context.Context, first, second target) (*iqv1.GetRe
 				r.latency.add(time.Since(start))
 				return res.resp, nil, asked
 			}
-			d.note(res.target, res.err)
+			d.note(res.Target, res.err)
 			if open == 0 || !iqerr.Retriable(res.err.err) {
 				return nil, res.err.err, asked
 			}

@@ -9,6 +9,7 @@ import (
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 // metadataService answers from the newest view (KIP-535).
@@ -24,7 +25,7 @@ func (s *metadataService) ListInstances(ctx context.Context, m *iqv1.ListInstanc
 	if m.GetStore() != "" {
 		var err error
 		if list, err = v.InstancesForStore(m.GetStore(), now); err != nil {
-			return nil, s.router.status(ctx, lookupError(err))
+			return nil, s.router.status(ctx, routing.LookupError(err))
 		}
 	}
 	resp := &iqv1.ListInstancesResponse{}
@@ -38,7 +39,7 @@ func (s *metadataService) ListInstances(ctx context.Context, m *iqv1.ListInstanc
 func (s *metadataService) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.ListStoresResponse, error) {
 	resp := &iqv1.ListStoresResponse{}
 	for _, info := range s.router.View().Stores() {
-		resp.Stores = append(resp.Stores, storeToProto(info))
+		resp.Stores = append(resp.Stores, routing.StoreToProto(info))
 	}
 	return resp, nil
 }
@@ -57,7 +58,7 @@ func (r *Router) queryKey(m *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, erro
 		return nil, iqerr.Invalid("store", "", "must be a store's name")
 	}
 	v, now := r.View(), time.Now()
-	partitions, err := locate(v, r.config.Partitioners, m.GetStore(), m.GetKey(), noPartition)
+	partitions, err := routing.Locate(v, r.config.Partitioners, m.GetStore(), m.GetKey(), routing.NoPartition)
 	if err != nil {
 		return nil, err
 	}
@@ -65,11 +66,11 @@ func (r *Router) queryKey(m *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, erro
 	for _, p := range partitions {
 		k, err := v.QueryKey(metadata.Partition{Store: m.GetStore(), Partition: p}, now)
 		if err != nil {
-			return nil, lookupError(err)
+			return nil, routing.LookupError(err)
 		}
 		part := &iqv1.KeyPartition{Partition: p}
 		if k.Active != nil {
-			part.Active = statusToProto(k.Active)
+			part.Active = routing.StatusToProto(k.Active)
 		}
 		part.Standbys = statusesToProto(k.Standbys)
 		resp.Partitions = append(resp.Partitions, part)
@@ -81,7 +82,7 @@ func (r *Router) queryKey(m *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, erro
 func (s *metadataService) ListLags(ctx context.Context, m *iqv1.ListLagsRequest) (*iqv1.ListLagsResponse, error) {
 	lags, err := s.router.View().Lags(m.GetStore(), time.Now())
 	if err != nil {
-		return nil, s.router.status(ctx, lookupError(err))
+		return nil, s.router.status(ctx, routing.LookupError(err))
 	}
 	return &iqv1.ListLagsResponse{Replicas: statusesToProto(lags)}, nil
 }
@@ -104,15 +105,15 @@ func (r *Router) explain(m *iqv1.GetRequest) (*iqv1.ExplainResponse, error) {
 	if err != nil {
 		return nil, err
 	}
-	partitions, err := locate(v, r.config.Partitioners, m.GetStore(), m.GetKey(), rd.partition)
+	partitions, err := routing.Locate(v, r.config.Partitioners, m.GetStore(), m.GetKey(), rd.partition)
 	if iqerr.ReasonOf(err) == iqv1.Reason_REASON_INVALID {
 		return nil, err
 	}
 	resp := &iqv1.ExplainResponse{}
 	if err == nil {
-		var p plan
-		p, err = makePlan(v, r.query(&rd), partitions, time.Now())
-		resp.Decision = p.toProto()
+		var p routing.Plan
+		p, err = routing.MakePlan(v, r.query(&rd), partitions, time.Now())
+		resp.Decision = p.ToProto()
 	}
 	if err != nil {
 		resp.Error, resp.Reason = err.Error(), iqerr.ReasonOf(err)
@@ -141,7 +142,7 @@ func topicPartitionsToProto(list []metadata.TopicPartition) []*iqv1.TopicPartiti
 func statusesToProto(list []metadata.ReplicaStatus) []*iqv1.ReplicaStatus {
 	m := make([]*iqv1.ReplicaStatus, 0, len(list))
 	for i := range list {
-		m = append(m, statusToProto(&list[i]))
+		m = append(m, routing.StatusToProto(&list[i]))
 	}
 	return m
 }

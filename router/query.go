@@ -10,6 +10,7 @@ import (
 
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 // queryService answers reads.
@@ -42,7 +43,7 @@ func (r *Router) get(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse
 	limit := int64(r.config.MaxInFlight)
 	if n := r.inFlight.Add(1); n > limit {
 		r.inFlight.Add(-1)
-		return nil, &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: retryAfter}
+		return nil, &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: routing.RetryAfter}
 	}
 	defer r.inFlight.Add(-1)
 	rd, err := readFromProto(m, r.config.DefaultPolicy, r.board.view().Application())
@@ -76,14 +77,14 @@ func (r *Router) get(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse
 // answer asks whom the view of one edition names.
 func (r *Router) answer(ctx context.Context, e *edition, rd *read) (*iqv1.GetResponse, error) {
 	m := rd.request
-	partitions, err := locate(e.view, r.config.Partitioners, m.GetStore(), m.GetKey(), rd.partition)
+	partitions, err := routing.Locate(e.view, r.config.Partitioners, m.GetStore(), m.GetKey(), rd.partition)
 	if err != nil {
 		return nil, err
 	}
 	if len(partitions) == 0 {
 		return &iqv1.GetResponse{}, nil // the partitioner drops every record of this key, so it is nowhere
 	}
-	p, err := makePlan(e.view, r.query(rd), partitions, time.Now())
+	p, err := routing.MakePlan(e.view, r.query(rd), partitions, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -93,28 +94,16 @@ func (r *Router) answer(ctx context.Context, e *edition, rd *read) (*iqv1.GetRes
 		return nil, err
 	}
 	if m.GetExplain() {
-		resp.Decision = p.toProto()
+		resp.Decision = p.ToProto()
 	}
 	return resp, nil
 }
 
-func (r *Router) query(rd *read) Query {
-	q := Query{Policy: rd.policy, SampleMaxAge: r.config.SampleMaxAge, Patient: rd.wait > 0}
+func (r *Router) query(rd *read) routing.Query {
+	q := routing.Query{Policy: rd.policy, SampleMaxAge: r.config.SampleMaxAge, Patient: rd.wait > 0}
 	q.Store = rd.request.GetStore()
-	if q.Policy.Prefer == PreferLeastLoaded {
+	if q.Policy.Prefer == routing.PreferLeastLoaded {
 		q.Outstanding = r.peers.outstanding
 	}
 	return q
-}
-
-// toProto is all decisions as one; each candidate names its partition.
-func (p *plan) toProto() *iqv1.Decision {
-	if len(p.decisions) == 0 {
-		return &iqv1.Decision{}
-	}
-	first := p.decisions[0].toProto()
-	for i := range p.decisions[1:] {
-		first.Candidates = append(first.Candidates, p.decisions[1+i].toProto().GetCandidates()...)
-	}
-	return first
 }

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
-	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 func TestS20AddressThatNobodyCanDialIsRefused(t *testing.T) {
@@ -76,7 +76,7 @@ func atLeast(topic string, partition int32, offset int64) *iqv1.ReadPolicy {
 }
 
 func TestDefaultPolicyIsForReadsThatNameNone(t *testing.T) {
-	policy, err := ParsePolicy("max_staleness=5s")
+	policy, err := routing.ParsePolicy("max_staleness=5s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,24 +133,5 @@ func TestStreamIsOneNodes(t *testing.T) {
 				n.kill()
 			})
 		})
-	}
-}
-
-func TestDomainAndWireNumberRolesAndStatesAlike(t *testing.T) {
-	for r := metadata.RoleActive; r <= metadata.RoleWarmup; r++ {
-		if got := iqv1.Role_name[int32(r)]; got != "ROLE_"+strings.ToUpper(r.String()) {
-			t.Errorf("role %s is %s on the wire", r, got)
-		}
-	}
-	for s := metadata.StateRestoring; s <= metadata.StateClosed; s++ {
-		if got := iqv1.ReplicaState_name[int32(s)]; got != "REPLICA_STATE_"+strings.ToUpper(s.String()) {
-			t.Errorf("state %s is %s on the wire", s, got)
-		}
-	}
-	if _, more := iqv1.Role_name[int32(metadata.RoleWarmup)+1]; more {
-		t.Error("the wire has a role that the domain lacks")
-	}
-	if _, more := iqv1.ReplicaState_name[int32(metadata.StateClosed)+1]; more {
-		t.Error("the wire has a state that the domain lacks")
 	}
 }

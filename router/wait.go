@@ -6,6 +6,7 @@ import (
 
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/routing"
 )
 
 // waitPause is the least time between two decisions of a read that waits, because views change with every heartbeat. It
@@ -46,7 +47,7 @@ func (w *waiter) forNext(ctx context.Context, e *edition, failures int, refused 
 		n, limit := r.waiting.Add(1), int64(r.config.MaxWaiters)
 		w.holds = true
 		if n > limit {
-			return false, &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: retryAfter}
+			return false, &iqerr.OverloadedError{Node: r.name(), InFlight: n - 1, Limit: limit, RetryAfter: routing.RetryAfter}
 		}
 	}
 	left := time.Until(w.until)

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/iqgate/iqgate/router"
+	"github.com/iqgate/iqgate/routing"
 )
 
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
@@ -31,7 +31,7 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	}
 	c := s.router
 	if c.SuspectAfter != 300*time.Millisecond || c.Name != "env" || c.Listen != "file:1" || c.NodeTimeout != 3*time.Second || !c.Hedge ||
-		c.MaxWaiters != 7 || s.logLevel.String() != "DEBUG" || c.DefaultPolicy.Mode != router.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
+		c.MaxWaiters != 7 || s.logLevel.String() != "DEBUG" || c.DefaultPolicy.Mode != routing.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
 		t.Errorf("got %+v, log level %s", c, s.logLevel)
 	}
 	if len(s.strangers) != 1 || s.strangers[0] != "IQROUTER_COLOUR" {

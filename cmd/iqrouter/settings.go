@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/iqgate/iqgate/router"
+	"github.com/iqgate/iqgate/routing"
 )
 
 // envPrefix begins the environment variables that are settings: --suspect-after is IQROUTER_SUSPECT_AFTER, and
@@ -38,7 +39,7 @@ func (s *settings) flags() *flag.FlagSet {
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:7000", "`address` to listen on, host:port; port 0 takes a free one")
 	fs.StringVar(&c.Name, "name", "", "the router's `name`, as nodes hear it (default: where it listens)")
 	fs.Func("default-policy", "`policy` of reads that name none: strong, active, any, max_staleness=5s, max_offset_lag=1000, prefer=least_loaded, joined by commas (default active)", func(text string) (err error) {
-		c.DefaultPolicy, err = router.ParsePolicy(text)
+		c.DefaultPolicy, err = routing.ParsePolicy(text)
 		return err
 	})
 	fs.DurationVar(&c.SuspectAfter, "suspect-after", 0, "how long a node may be silent before reads go elsewhere (default 400ms)")

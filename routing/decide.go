@@ -1,4 +1,4 @@
-package router
+package routing
 
 import (
 	"cmp"
@@ -75,8 +75,8 @@ type Decision struct {
 	Eligible int
 }
 
-// retryAfter is when asking again for an active makes sense: a takeover is over in about that time.
-const retryAfter = 200 * time.Millisecond
+// RetryAfter is when asking again for an active makes sense: a takeover is over in about that time.
+const RetryAfter = 200 * time.Millisecond
 
 // Decide orders the replicas to ask for q, best first, or says why none may answer. Same view, query and now always give
 // the same decision.
@@ -100,7 +100,7 @@ func Decide(v *metadata.View, q Query, now time.Time) (Decision, error) {
 	d := Decision{Query: q, At: now}
 	p, err := v.Partition(q.Partition)
 	if err != nil {
-		return d, lookupError(err)
+		return d, LookupError(err)
 	}
 	d.Candidates = make([]Candidate, 0, p.Len())
 	spare := 0 // eligible replicas on nodes that are not suspect
@@ -134,11 +134,11 @@ func judge(c *Candidate, q *Query) Verdict {
 		return VerdictDead
 	case c.Node.Refused:
 		return VerdictRefused
-	case q.Policy.Mode.activeOnly() && !c.Active:
+	case q.Policy.Mode.ActiveOnly() && !c.Active:
 		return VerdictNotActive
-	case q.Policy.Mode.activeOnly() && c.State != metadata.StateRunning:
+	case q.Policy.Mode.ActiveOnly() && c.State != metadata.StateRunning:
 		return VerdictNotRunning
-	case q.Policy.Mode.activeOnly() && !c.LeaseValid:
+	case q.Policy.Mode.ActiveOnly() && !c.LeaseValid:
 		return VerdictNoLease
 	}
 	if bound := q.Policy.MaxOffsetLag; bound != NoBound {
@@ -233,11 +233,11 @@ func (d *Decision) refuse() error {
 	policy := d.Query.Policy // a copy: a pointer into d would move every decision to the heap
 	switch {
 	case position:
-		return &iqerr.PositionError{Refusals: r, AtLeast: positionToProto(policy.AtLeast)}
-	case !live && (!policy.Mode.activeOnly() || !d.anyAlive()):
+		return &iqerr.PositionError{Refusals: r, AtLeast: PositionToProto(policy.AtLeast)}
+	case !live && (!policy.Mode.ActiveOnly() || !d.anyAlive()):
 		return &iqerr.NoReplicaError{Refusals: r}
-	case policy.Mode.activeOnly() && !d.overBound():
-		return &iqerr.NoActiveError{Refusals: r, RetryAfter: retryAfter}
+	case policy.Mode.ActiveOnly() && !d.overBound():
+		return &iqerr.NoActiveError{Refusals: r, RetryAfter: RetryAfter}
 	case !d.overBound(): // a patient read, and only suspect nodes
 		return &iqerr.NoReplicaError{Refusals: r}
 	}
@@ -262,8 +262,8 @@ func (d *Decision) overBound() bool {
 	})
 }
 
-// lookupError says in iqerr's words why the view has no such partition.
-func lookupError(err error) error {
+// LookupError says in iqerr's words why the view has no such partition.
+func LookupError(err error) error {
 	if e, ok := errors.AsType[*metadata.UnknownStoreError](err); ok {
 		return &iqerr.StoreUnknownError{Store: e.Store, Known: e.Known}
 	}
@@ -271,7 +271,7 @@ func lookupError(err error) error {
 		return iqerr.Invalid("partition", e.Partition.Partition, strings.TrimSpace(e.Error()))
 	}
 	if e, ok := errors.AsType[*metadata.UnassignedError](err); ok {
-		return &iqerr.NotReadyError{Waiting: "an assignment: " + e.Error(), RetryAfter: retryAfter}
+		return &iqerr.NotReadyError{Waiting: "an assignment: " + e.Error(), RetryAfter: RetryAfter}
 	}
-	return &iqerr.NotReadyError{Waiting: "the first heartbeat of a node", RetryAfter: retryAfter}
+	return &iqerr.NotReadyError{Waiting: "the first heartbeat of a node", RetryAfter: RetryAfter}
 }

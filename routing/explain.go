@@ -1,10 +1,8 @@
-package router
+package routing
 
 import (
 	"fmt"
 	"strings"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
@@ -17,7 +15,7 @@ func (d *Decision) why(c *Candidate) string {
 	switch c.Verdict {
 	case VerdictEligible:
 		switch {
-		case c.Serves() && policy.Mode.activeOnly():
+		case c.Serves() && policy.Mode.ActiveOnly():
 			return "the active, running under its lease"
 		case c.Node.Suspect:
 			return "within the policy; its node is suspect, silent for " + d.silence(c) + ", but there is no other"
@@ -76,11 +74,27 @@ func (v Verdict) reason() iqv1.Reason {
 	return iqv1.Reason_REASON_UNSPECIFIED
 }
 
-// toProto is the decision as callers see it who ask to explain.
-func (d *Decision) toProto() *iqv1.Decision {
+// ToProto is the decision as callers see it who ask to explain.
+func (d *Decision) ToProto() *iqv1.Decision {
 	return &iqv1.Decision{
 		Store: d.Query.Store, Partition: d.Query.Partition.Partition, Candidates: candidatesToProto(d),
 	}
+}
+
+// Unanswered is the refusal of a read whose replicas were eligible and gave no answer; failed says which of them were
+// asked. The code is UNAVAILABLE, as that of a connection that breaks.
+func (d *Decision) Unanswered(failed func(*Candidate) bool) error {
+	r := iqerr.Refusals{Store: d.Query.Store, Partition: d.Query.Partition.Partition, Candidates: candidatesToProto(d)}
+	for i, c := range r.Candidates {
+		if failed(&d.Candidates[i]) {
+			c.Eligible, c.Rank = false, 0
+			c.Reason, c.Why = iqv1.Reason_REASON_NO_REPLICA, "was asked and gave no answer"
+		}
+	}
+	if d.Query.Policy.Mode.ActiveOnly() {
+		return &iqerr.NoActiveError{Refusals: r, RetryAfter: RetryAfter}
+	}
+	return &iqerr.NoReplicaError{Refusals: r}
 }
 
 func candidatesToProto(d *Decision) []*iqv1.Candidate {
@@ -88,28 +102,11 @@ func candidatesToProto(d *Decision) []*iqv1.Candidate {
 	for i := range d.Candidates {
 		c := &d.Candidates[i]
 		list = append(list, &iqv1.Candidate{
-			Replica: statusToProto(&c.ReplicaStatus), Eligible: c.Verdict == VerdictEligible, Why: d.why(c),
+			Replica: StatusToProto(&c.ReplicaStatus), Eligible: c.Verdict == VerdictEligible, Why: d.why(c),
 			Reason: c.Verdict.reason(), Rank: int32(c.Rank),
 		})
 	}
 	return list
-}
-
-// statusToProto leaves out what is not known: a lag that is absent is not 0.
-func statusToProto(s *metadata.ReplicaStatus) *iqv1.ReplicaStatus {
-	m := &iqv1.ReplicaStatus{
-		Node: string(s.Node.ID), Address: s.Node.Address, Store: s.Store, Partition: s.Partition.Partition,
-		Role: roleToProto(s.Role), State: stateToProto(s.State), Generation: int64(s.Generation), LeaseValid: s.LeaseValid,
-		Position: max(0, s.Lag.Position), EndPosition: max(0, s.Lag.End),
-	}
-	if s.Lag.Offsets != metadata.LagUnknown {
-		m.OffsetLag = &s.Lag.Offsets
-		m.SampleAge = durationpb.New(s.Lag.SampleAge)
-	}
-	if s.Lag.Time != metadata.LagUnknown {
-		m.TimeLag = durationpb.New(s.Lag.Time)
-	}
-	return m
 }
 
 // below is what p says of the partitions that want names.

@@ -1,4 +1,4 @@
-package router
+package routing
 
 import (
 	"errors"
@@ -170,7 +170,7 @@ func readQuery(t *testing.T, d *datadriven.TestData) Query {
 	t.Helper()
 	q := Query{
 		Partition: metadata.Partition{Store: arg(d, "store", "s"), Partition: int32(atoi(t, arg(d, "p", "0")))},
-		Policy:    unbounded(ModeAny),
+		Policy:    Unbounded(ModeAny),
 	}
 	for mode := ModeStrong; mode <= ModeAny; mode++ {
 		if mode.String() == arg(d, "mode", "any") {
@@ -412,7 +412,7 @@ func randomPartition(t *testing.T, rng *rand.Rand) ([]told, *metadata.View) {
 }
 
 func randomQuery(rng *rand.Rand) Query {
-	q := Query{Partition: metadata.Partition{Store: "s"}, Policy: unbounded(Mode(1 + rng.IntN(4)))}
+	q := Query{Partition: metadata.Partition{Store: "s"}, Policy: Unbounded(Mode(1 + rng.IntN(4)))}
 	if rng.IntN(3) == 0 {
 		q.Policy.MaxStaleness = time.Duration(rng.IntN(2000)) * time.Millisecond
 	}
@@ -431,7 +431,7 @@ func randomQuery(rng *rand.Rand) Query {
 func BenchmarkDecide(b *testing.B) {
 	for _, replicas := range []int{1, 3, 5} {
 		for _, policy := range []Policy{
-			unbounded(ModeActive),
+			Unbounded(ModeActive),
 			{Mode: ModeBounded, MaxStaleness: time.Second, MaxOffsetLag: 1000},
 		} {
 			b.Run(fmt.Sprintf("replicas=%d/policy=%s", replicas, policy.Mode), func(b *testing.B) {
