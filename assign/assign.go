@@ -16,6 +16,8 @@ type Member struct {
 	Rack string
 	// Incarnation is the start of the node's process.
 	Incarnation metadata.Incarnation
+	// Draining says that the member wants to hand everything over and leave; see promise 8 in the package's comment.
+	Draining bool
 	// Capacity is the member's weight relative to the others. Zero means 1; at most MaxCapacity.
 	Capacity int
 	// Owned are the active tasks that the member holds and has not given up.
@@ -84,6 +86,9 @@ type Map struct {
 	Hosts []MapHost
 	// Withheld is Assignment.Withheld, sorted.
 	Withheld []metadata.TaskID
+	// Lost are the processes that the group lost and that may not know yet. Plan leaves it empty: whoever leads knows the
+	// clock, see Losses.
+	Lost []Lost
 }
 
 // MapHost is one node of a Map. Its lists are sorted.

@@ -40,7 +40,7 @@ func EncodeMember(m Member) []byte {
 	for _, t := range tasks {
 		b = binary.AppendVarint(b, m.Lags[t])
 	}
-	return b
+	return appendBool(b, m.Draining)
 }
 
 // DecodeMember reads what EncodeMember wrote; the caller sets the ID. Lists come back sorted, without duplicates. It
@@ -69,6 +69,9 @@ func DecodeMember(data []byte) (Member, error) {
 			m.Lags[t] = r.varint("lags")
 		}
 	}
+	if len(r.rest) > 0 { // an earlier release ends here
+		m.Draining = r.bool("draining")
+	}
 	if r.err != nil {
 		return Member{}, fmt.Errorf("member user data: %w", r.err)
 	}
@@ -93,7 +96,7 @@ func EncodeAssignment(m Map) []byte {
 		b = binary.AppendUvarint(b, uint64(len(host)))
 		b = append(b, host...)
 	}
-	return b
+	return appendLost(b, m.Lost)
 }
 
 // DecodeAssignment reads what EncodeAssignment wrote, on the same terms as DecodeMember.
@@ -118,6 +121,7 @@ func DecodeAssignment(data []byte) (Map, error) {
 		r.rest = outer
 		m.Hosts = append(m.Hosts, h)
 	}
+	m.Lost = r.lost()
 	if r.err != nil {
 		return Map{}, fmt.Errorf("assignment user data: %w", r.err)
 	}
@@ -127,6 +131,13 @@ func DecodeAssignment(data []byte) (Map, error) {
 func appendString(b []byte, s string) []byte {
 	b = binary.AppendUvarint(b, uint64(len(s)))
 	return append(b, s...)
+}
+
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
 }
 
 // appendTasks writes a set of tasks as runs. Each run is the step in sub-topologies from the run before it, its first
@@ -219,6 +230,8 @@ func (r *reader) varint(field string) int64 {
 	r.rest = r.rest[n:]
 	return v
 }
+
+func (r *reader) bool(field string) bool { return r.uvarint(field, 1) == 1 }
 
 func (r *reader) string(field string) string {
 	n := r.uvarint(field, MaxStringBytes)

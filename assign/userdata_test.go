@@ -3,9 +3,11 @@ package assign
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/iqgate/iqgate/metadata"
 )
@@ -42,6 +44,7 @@ func TestUserDataSurviveTheWire(t *testing.T) {
 		c := randomCluster(r)
 		for _, m := range c.members {
 			m.Incarnation -= 1
+			m.Draining = r.IntN(2) == 0
 			got, err := DecodeMember(EncodeMember(m))
 			if want := normal(m); err != nil || !reflect.DeepEqual(got, want) {
 				t.Fatalf("%+v\nbecame\n%+v, %v", want, got, err)
@@ -72,7 +75,7 @@ func wire() (Member, Map) {
 	tasks := []metadata.TaskID{{Subtopology: 0, Partition: 3}, {Subtopology: 0, Partition: 4}, {Subtopology: 7, Partition: 1}}
 	m := Member{
 		Node: "node-a", Address: "a:7070", Rack: "r1", Incarnation: 1_790_000_000_000, Capacity: 3, OwnedGeneration: 41,
-		Owned: tasks[:2], Lags: map[metadata.TaskID]int64{tasks[0]: 0, tasks[1]: metadata.LagUnknown, tasks[2]: 1 << 40},
+		Owned: tasks[:2], Lags: map[metadata.TaskID]int64{tasks[0]: 0, tasks[1]: metadata.LagUnknown, tasks[2]: 1 << 40}, Draining: true,
 	}
 	h := MapHost{
 		Node: m.Node, Address: m.Address, Rack: m.Rack, Incarnation: m.Incarnation,
@@ -97,23 +100,40 @@ func TestUserDataWithBytesOfALaterReleaseAreRead(t *testing.T) {
 	b := EncodeAssignment(m)
 	lengthAt := 4 // after version, acceptable lag, withheld, hosts
 	b[lengthAt] += 5
-	again, err = DecodeAssignment(append(b, "later"...))
+	host, lost := b[:len(b)-1], b[len(b)-1:]
+	again, err = DecodeAssignment(slices.Concat(host, []byte("later"), lost))
 	if err != nil || !reflect.DeepEqual(again, m) {
 		t.Errorf("host: %+v, %v", again, err)
 	}
 }
 
+// earlier is what a release that knew nothing of draining wrote of wire's member.
+const earlier = "\x01\x06node-a\x06a:7070\x02r1\x80\xb0\x83\xc5\x98\x68\x03\x52\x01\x00\x03\x02\x02\x00\x03\x02\x07\x01\x01\x00\x01\x80\x80\x80\x80\x80\x40"
+
+func TestUserDataOfAnEarlierReleaseAreRead(t *testing.T) {
+	want, _ := wire()
+	want.Draining = false
+	got, err := DecodeMember([]byte(earlier))
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 func TestUserDataCutShortAreRefused(t *testing.T) {
 	member, m := wire()
-	for data := EncodeMember(member); len(data) > 0; {
+	data := EncodeMember(member)
+	for data = data[:len(data)-1]; len(data) > 0; { // without the last byte they are an earlier release's
 		data = data[:len(data)-1]
 		if got, err := DecodeMember(data); err == nil {
 			t.Errorf("%d bytes are a member: %+v", len(data), got)
 		}
 	}
+	m.Lost = nil
+	whole := len(EncodeAssignment(m)) - 1 // of a release that knew of no lost processes
+	m.Lost = []Lost{{Node: "x", Address: "x:7070", Tasks: m.Withheld, Left: time.Second}}
 	for data := EncodeAssignment(m); len(data) > 0; {
 		data = data[:len(data)-1]
-		if got, err := DecodeAssignment(data); err == nil {
+		if got, err := DecodeAssignment(data); err == nil && len(data) != whole {
 			t.Errorf("%d bytes are an assignment: %+v", len(data), got)
 		}
 	}
@@ -134,6 +154,7 @@ func TestBadUserDataAreRefusedByNameOfTheField(t *testing.T) {
 		{"overlap", head + "\x02\x00\x03\x02\x00\x04\x01\x00", "owned: 1 tasks from 0_4 on do not follow"},
 		{"partition too high", head + "\x01\x00\xff\xff\xff\xff\x07\x02\x00", "owned: 2 tasks from 0_2147483647 on"},
 		{"too many tasks", head + "\x01\x00\x00\xff\xff\xff\x7f\x00", "owned: 268435455 is more than 1048576"},
+		{"draining", head + "\x00\x00\x02", "draining: 2 is more than 1"},
 		{"tasks without lags", head + "\x00\x01\x00\x00\x05\x00", "lags: 5 tasks with 1 bytes left"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -169,6 +190,7 @@ func TestDecodersBoundTheirMemory(t *testing.T) {
 func FuzzDecodeMember(f *testing.F) {
 	member, _ := wire()
 	f.Add(EncodeMember(member))
+	f.Add([]byte(earlier))
 	f.Add([]byte{userdataVersion})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := DecodeMember(data)
