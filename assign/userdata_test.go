@@ -3,8 +3,8 @@ package assign
 import (
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
