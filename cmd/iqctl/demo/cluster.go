@@ -1,18 +1,17 @@
 package demo
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/cluster"
+	"github.com/iqgate/iqgate/cmd/internal/human"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -88,7 +87,7 @@ func (r *run) awaitCluster(ctx context.Context) error {
 	for {
 		missing := "the router's answer"
 		if instances, err := r.instances(ctx); err == nil {
-			missing = clusterOf(instances).missing(r.o.Nodes, min(r.o.Standbys, r.o.Nodes-1))
+			missing = cluster.Of(instances).Missing(r.o.Nodes, len(storeNames)*partitions, min(r.o.Standbys, r.o.Nodes-1))
 		}
 		if missing == "" {
 			return nil
@@ -114,129 +113,25 @@ func (r *run) instances(ctx context.Context) ([]*iqv1.Instance, error) {
 	return r.client.Instances(ctx, "")
 }
 
-// partition is a store's partition.
-type partition struct {
-	store  string
-	number int32
-}
-
-// A cluster is who holds what, as the router sees it.
-type cluster struct {
-	nodes   []nodeView           // by name
-	actives map[partition]string // the node of the running active
-	running map[partition]int    // running standbys
-}
-
-// nodeView is one node: its replicas by what they are, and the largest lags of the running standbys.
-type nodeView struct {
-	name                               string
-	alive, suspect                     bool
-	active, standby, restoring, paused int
-	lagOffsets                         int64
-	lagTime                            time.Duration
-}
-
-func clusterOf(instances []*iqv1.Instance) *cluster {
-	c := &cluster{actives: map[partition]string{}, running: map[partition]int{}}
-	for _, in := range instances {
-		v := nodeView{name: in.GetNode(), alive: in.GetAlive(), suspect: in.GetSuspect()}
-		for _, s := range in.GetReplicas() {
-			p := partition{s.GetStore(), s.GetPartition()}
-			switch s.GetState() {
-			case iqv1.ReplicaState_REPLICA_STATE_RUNNING:
-				if s.GetRole() == iqv1.Role_ROLE_ACTIVE {
-					v.active++
-					if v.alive && !v.suspect && s.GetLeaseValid() {
-						c.actives[p] = v.name
-					}
-					continue
-				}
-				v.standby++
-				if v.alive && !v.suspect {
-					c.running[p]++
-				}
-				v.lagOffsets = max(v.lagOffsets, s.GetOffsetLag())
-				v.lagTime = max(v.lagTime, s.GetTimeLag().AsDuration())
-			case iqv1.ReplicaState_REPLICA_STATE_RESTORING:
-				v.restoring++
-			case iqv1.ReplicaState_REPLICA_STATE_SUSPENDED:
-				v.paused++
-			case iqv1.ReplicaState_REPLICA_STATE_CLOSED, iqv1.ReplicaState_REPLICA_STATE_UNSPECIFIED:
-			}
-		}
-		c.nodes = append(c.nodes, v)
-	}
-	slices.SortFunc(c.nodes, func(a, b nodeView) int { return cmp.Compare(a.name, b.name) })
-	return c
-}
-
-// missing says what the cluster lacks of so many nodes and standbys, or nothing.
-func (c *cluster) missing(nodes, standbys int) string {
-	alive := 0
-	for _, v := range c.nodes {
-		if v.alive {
-			alive++
-		}
-	}
-	if alive < nodes {
-		return fmt.Sprintf("nodes: %d of %d report", alive, nodes)
-	}
-	all := len(storeNames) * partitions
-	copies := 0
-	for _, n := range c.running {
-		copies += min(n, standbys)
-	}
-	if len(c.actives) < all || copies < all*standbys {
-		return fmt.Sprintf("replicas: %d of %d actives and %d of %d standbys are running", len(c.actives), all, copies, all*standbys)
-	}
-	return ""
-}
-
-// find gives the view of a node.
-func (c *cluster) find(name string) (nodeView, bool) {
-	i := slices.IndexFunc(c.nodes, func(v nodeView) bool { return v.name == name })
-	if i < 0 {
-		return nodeView{}, false
-	}
-	return c.nodes[i], true
-}
-
-// busiest is the node with the most actives, of equal ones the first by name.
-func (c *cluster) busiest() (name string, of []partition) {
-	held := map[string][]partition{}
-	for p, n := range c.actives {
-		held[n] = append(held[n], p)
-	}
-	for n, ps := range held {
-		if len(ps) > len(of) || len(ps) == len(of) && strings.Compare(n, name) < 0 {
-			name, of = n, ps
-		}
-	}
-	slices.SortFunc(of, func(a, b partition) int {
-		return cmp.Or(cmp.Compare(a.store, b.store), cmp.Compare(a.number, b.number))
-	})
-	return name, of
-}
-
-// String is the node in a few words.
-func (v nodeView) String() string {
+// describe is a node in a few words.
+func describe(v cluster.Node) string {
 	switch {
-	case !v.alive:
+	case !v.Alive:
 		return "gone"
-	case v.suspect:
+	case v.Suspect:
 		return "does not answer"
-	case v.active+v.standby+v.restoring+v.paused == 0:
+	case v.Active+v.Standby+v.Restoring+v.Paused == 0:
 		return "joining"
 	}
-	text := fmt.Sprintf("active %d, standby %d", v.active, v.standby)
-	if v.restoring > 0 {
-		text += fmt.Sprintf(", restoring %d", v.restoring)
+	text := fmt.Sprintf("active %d, standby %d", v.Active, v.Standby)
+	if v.Restoring > 0 {
+		text += fmt.Sprintf(", restoring %d", v.Restoring)
 	}
-	if v.paused > 0 {
-		text += fmt.Sprintf(", suspended %d", v.paused)
+	if v.Paused > 0 {
+		text += fmt.Sprintf(", suspended %d", v.Paused)
 	}
-	if v.standby > 0 {
-		text += fmt.Sprintf("; behind %s offsets / %s", thousands(v.lagOffsets), short(v.lagTime))
+	if v.Standby > 0 {
+		text += fmt.Sprintf("; behind %s offsets / %s", human.Thousands(v.LagOffsets), human.Short(v.LagTime))
 	}
 	return text
 }

@@ -2,20 +2,18 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/twmb/franz-go/pkg/kfake"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/iqgate/iqgate/cmd/internal/embedded"
 	"github.com/iqgate/iqgate/cmd/internal/iqnode"
 	"github.com/iqgate/iqgate/router"
 )
@@ -94,38 +92,6 @@ func runRouter(ctx context.Context, out io.Writer) error {
 func brokerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "broker", Short: "Be the embedded Kafka", Hidden: true, Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return runBroker(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return embedded.Run(cmd.Context(), cmd.OutOrStdout()) },
 	}
-}
-
-// The embedded broker's port is below the ephemeral range: there an outgoing connection of anybody could take it between
-// two looks.
-const (
-	brokerPortLow  = 20000
-	brokerPortHigh = 32767
-	brokerPortTry  = 100
-)
-
-// runBroker keeps everything in memory until ctx ends. Its compaction and its wait for more members at a first join are
-// off: the one loses records, the other only time.
-func runBroker(ctx context.Context, out io.Writer) error {
-	var errs error
-	for range brokerPortTry {
-		port := brokerPortLow + rand.IntN(brokerPortHigh-brokerPortLow+1) //nolint:gosec // a port, no secret
-		k, err := kfake.NewCluster(
-			kfake.NumBrokers(1), kfake.Ports(port), kfake.GroupMinSessionTimeout(time.Second),
-			kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "315360000000", "group.initial.rebalance.delay.ms": "0"}),
-		)
-		if err != nil {
-			errs = errors.Join(errs, err)
-			continue
-		}
-		defer k.Close()
-		_, err = fmt.Fprintf(out, "embedded kafka%s%s\n", listening, k.ListenAddrs()[0])
-		if err == nil {
-			<-ctx.Done()
-		}
-		return err
-	}
-	return fmt.Errorf("no free port in %d tries: %w", brokerPortTry, errs)
 }

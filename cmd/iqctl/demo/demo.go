@@ -18,6 +18,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/cluster"
+	"github.com/iqgate/iqgate/cmd/internal/human"
 	"github.com/iqgate/iqgate/integration/kafkabroker"
 )
 
@@ -51,7 +53,7 @@ type run struct {
 	begin     atomic.Int64 // Unix nanoseconds; when the start began, then when feeding and reading did
 	fed       atomic.Int64
 	processed atomic.Int64
-	view      atomic.Pointer[cluster]
+	view      atomic.Pointer[cluster.Cluster]
 	readers   []*reader
 	known     sync.Map // partition to a key of it that has been read
 	kill      killing
@@ -137,7 +139,7 @@ func makeDir(dir string) (path string, temporary bool, err error) {
 // play is the run from Kafka's start to the report.
 func (r *run) play(ctx context.Context) error {
 	r.screen.print(fmt.Sprintf("iqgate demo: %s flights in %s, %s, %s of each partition, Kafka %s\n",
-		thousands(int64(len(r.flights.lines))), r.o.Duration, count(r.o.Nodes, "node"), count(min(r.o.Standbys, r.o.Nodes-1), "standby"), r.o.Kafka))
+		human.Thousands(int64(len(r.flights.lines))), r.o.Duration, human.Count(r.o.Nodes, "node"), human.Count(min(r.o.Standbys, r.o.Nodes-1), "standby"), r.o.Kafka))
 	if err := r.startKafka(ctx); err != nil {
 		return err
 	}
@@ -145,7 +147,7 @@ func (r *run) play(ctx context.Context) error {
 		return err
 	}
 	if instances, err := r.instances(ctx); err == nil {
-		r.view.Store(clusterOf(instances))
+		r.view.Store(cluster.Of(instances))
 	}
 	r.screen.event("all actives and standbys are running; feeding and reading begin, and the clock starts again")
 	if !r.screen.terminal {

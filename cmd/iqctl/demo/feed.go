@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/iqgate/iqgate/cmd/internal/human"
 )
 
 const feedTick = 10 * time.Millisecond
@@ -54,6 +56,6 @@ func (r *run) feed(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	r.screen.event(fmt.Sprintf("all %s flights are in Kafka", thousands(int64(len(lines)))))
+	r.screen.event(fmt.Sprintf("all %s flights are in Kafka", human.Thousands(int64(len(lines)))))
 	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/cluster"
+	"github.com/iqgate/iqgate/cmd/internal/human"
 )
 
 const (
@@ -21,7 +23,7 @@ const (
 // killing is what has been seen of the kill. The first four fields are written before killed is set and only read after.
 type killing struct {
 	node    string
-	lost    []partition // whose actives the node held
+	lost    []cluster.Partition // whose actives the node held
 	killed  stamp
 	standby stamp // first read of one of lost that a standby answered
 	strong  stamp // strong reads of all of lost have been answered
@@ -36,7 +38,7 @@ func (r *run) killAndRestart(ctx context.Context) error {
 		return nil
 	}
 	k := &r.kill
-	k.node, k.lost = r.view.Load().busiest()
+	k.node, k.lost = r.view.Load().Busiest()
 	victim := r.nodes[k.node]
 	if victim == nil {
 		return errors.New("no node to kill: none is active of anything")
@@ -74,14 +76,14 @@ func (r *run) sleepUntil(ctx context.Context, at time.Duration) bool {
 }
 
 // standbyRead hears of each read that a standby answered.
-func (r *run) standbyRead(p partition, begun, now time.Duration) {
+func (r *run) standbyRead(p cluster.Partition, begun, now time.Duration) {
 	k := &r.kill
 	killed, ok := k.killed.get()
 	if !ok || begun < killed || !slices.Contains(k.lost, p) {
 		return
 	}
 	if k.standby.set(now) {
-		r.screen.event(fmt.Sprintf("first read of what %s held, from a standby: %s after the kill", k.node, short(now-killed)))
+		r.screen.event(fmt.Sprintf("first read of what %s held, from a standby: %s after the kill", k.node, human.Short(now-killed)))
 	}
 }
 
@@ -98,24 +100,24 @@ func (r *run) probeStrong(ctx context.Context) error {
 		}
 		wg.Go(func() {
 			if r.probe(ctx, p, key.(string)) && first.set(r.now()) {
-				r.screen.event(fmt.Sprintf("first strong read of what %s held: %s after the kill", k.node, short(r.now()-killed)))
+				r.screen.event(fmt.Sprintf("first strong read of what %s held: %s after the kill", k.node, human.Short(r.now()-killed)))
 			}
 		})
 	}
 	wg.Wait()
 	if ctx.Err() == nil && k.strong.set(r.now()) {
-		r.screen.event(fmt.Sprintf("strong reads are back for all of it: %s after the kill", short(r.now()-killed)))
+		r.screen.event(fmt.Sprintf("strong reads are back for all of it: %s after the kill", human.Short(r.now()-killed)))
 	}
 	return nil
 }
 
 // probe reads until it is answered, and says whether it was before ctx ended.
-func (r *run) probe(ctx context.Context, p partition, key string) bool {
+func (r *run) probe(ctx context.Context, p cluster.Partition, key string) bool {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
 	for {
 		rctx, cancel := context.WithTimeout(ctx, readTimeout)
-		_, err := r.client.Get(rctx, p.store, []byte(key), client.Strong())
+		_, err := r.client.Get(rctx, p.Store, []byte(key), client.Strong())
 		cancel()
 		if err == nil {
 			return true
@@ -139,10 +141,10 @@ func (r *run) awaitBack(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		v, ok := r.view.Load().find(k.node)
-		if ok && v.alive && !v.suspect && v.restoring+v.paused == 0 && v.active+v.standby > 0 && k.caught.set(r.now()) {
+		v, ok := r.view.Load().Find(k.node)
+		if ok && v.Alive && !v.Suspect && v.Restoring+v.Paused == 0 && v.Active+v.Standby > 0 && k.caught.set(r.now()) {
 			again, _ := k.again.get()
-			r.screen.event(fmt.Sprintf("%s is back, %d active and %d standby: %s after its start", k.node, v.active, v.standby, short(r.now()-again)))
+			r.screen.event(fmt.Sprintf("%s is back, %d active and %d standby: %s after its start", k.node, v.Active, v.Standby, human.Short(r.now()-again)))
 			return nil
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/cluster"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -95,7 +96,7 @@ func (r *run) readOne(ctx context.Context, d *reader, store, key string) {
 		d.mu.tally.failure(reasonOf(err), err.Error())
 		return
 	}
-	p := partition{store, res.Partition}
+	p := cluster.Partition{Store: store, Number: res.Partition}
 	r.known.Store(p, key)
 	stale := time.Duration(0)
 	within := true

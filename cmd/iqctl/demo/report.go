@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/iqgate/iqgate/cmd/internal/human"
 )
 
 const (
@@ -121,21 +123,21 @@ func (p report) text(s *screen) string {
 	if !p.ExactlyOnce {
 		verdict = "Exactly once: NO."
 	}
-	fmt.Fprintf(&b, "\n%s %s flights in, %s counted.\n", s.bold(verdict), thousands(int64(p.RecordsIn)), thousands(int64(p.SumOfCounts)))
+	fmt.Fprintf(&b, "\n%s %s flights in, %s counted.\n", s.bold(verdict), human.Thousands(int64(p.RecordsIn)), human.Thousands(int64(p.SumOfCounts)))
 	if p.ExactlyOnce {
-		fmt.Fprintf(&b, "All %s keys of %d stores, read with strong through the router, equal a plain pass over the file.\n", thousands(int64(p.KeysCompared)), len(storeNames))
+		fmt.Fprintf(&b, "All %s keys of %d stores, read with strong through the router, equal a plain pass over the file.\n", human.Thousands(int64(p.KeysCompared)), len(storeNames))
 	}
 	for _, d := range p.Differences {
 		fmt.Fprintf(&b, "  %s\n", d)
 	}
 	b.WriteString("Most flights went to")
 	for _, t := range p.TopDestinations {
-		fmt.Fprintf(&b, "  %v %s", t[0], thousands(int64(t[1].(int))))
+		fmt.Fprintf(&b, "  %v %s", t[0], human.Thousands(int64(t[1].(int))))
 	}
 	fmt.Fprintf(&b, "\n\n%s\n", s.bold(fmt.Sprintf(tableRow, "Reads", "served", "failed", "by active", "by standby", "longest gap", "stalest")))
 	for _, d := range p.Reads {
-		fmt.Fprintf(&b, tableRow+"\n", d.Policy, thousands(int64(d.Served)), thousands(int64(d.Failed)),
-			thousands(int64(d.ByRole.Active)), thousands(int64(d.ByRole.Standby+d.ByRole.Warmup)), milliseconds(d.LongestGapMS), milliseconds(d.MaxStalenessMS))
+		fmt.Fprintf(&b, tableRow+"\n", d.Policy, human.Thousands(int64(d.Served)), human.Thousands(int64(d.Failed)),
+			human.Thousands(int64(d.ByRole.Active)), human.Thousands(int64(d.ByRole.Standby+d.ByRole.Warmup)), milliseconds(d.LongestGapMS), milliseconds(d.MaxStalenessMS))
 	}
 	b.WriteString(reasons(p.Reads))
 	b.WriteString("  longest gap: between two answers, whichever key was asked for; stalest: the largest bound that a reply told\n")
@@ -152,7 +154,7 @@ func (p report) text(s *screen) string {
 	return b.String()
 }
 
-func milliseconds(ms int64) string { return short(time.Duration(ms) * time.Millisecond) }
+func milliseconds(ms int64) string { return human.Short(time.Duration(ms) * time.Millisecond) }
 
 // after is a time of the report, -1 for never.
 func after(ms int64) string {
@@ -174,7 +176,7 @@ func reasons(all []readReport) string {
 			fmt.Fprintf(&b, "  %s failed: %s\n", d.Policy, strings.Join(parts, ", "))
 		}
 		if d.BoundBroken > 0 {
-			fmt.Fprintf(&b, "  %s: %s beyond the bound, which must not be\n", d.Policy, count(d.BoundBroken, "answer"))
+			fmt.Fprintf(&b, "  %s: %s beyond the bound, which must not be\n", d.Policy, human.Count(d.BoundBroken, "answer"))
 		}
 	}
 	return b.String()

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/iqgate/iqgate/cmd/internal/cluster"
+	"github.com/iqgate/iqgate/cmd/internal/human"
 )
 
 // show shows the status until ctx ends.
@@ -30,12 +33,12 @@ func (r *run) status() (block []string, line string) {
 	processed := min(r.processed.Load(), fed) // the two are not read at one moment
 	block = append(block, "",
 		r.screen.bold(fmt.Sprintf("%s  %5.1fs of %s", bar(processed, total), r.now().Seconds(), r.o.Duration)),
-		fmt.Sprintf("flights   fed %s of %s, processed %s", thousands(fed), thousands(total), thousands(processed)))
+		fmt.Sprintf("flights   fed %s of %s, processed %s", human.Thousands(fed), human.Thousands(total), human.Thousands(processed)))
 	var parts []string
 	if c := r.view.Load(); c != nil {
-		for _, v := range c.nodes {
-			block = append(block, fmt.Sprintf("%-9s %s", v.name, v))
-			parts = append(parts, v.name+" "+brief(v))
+		for _, v := range c.Nodes {
+			block = append(block, fmt.Sprintf("%-9s %s", v.Name, describe(v)))
+			parts = append(parts, v.Name+" "+brief(v))
 		}
 	}
 	block = append(block, "", fmt.Sprintf(tableRow, "reads", "served", "failed", "by active", "by standby", "longest gap", "stalest"))
@@ -45,27 +48,27 @@ func (r *run) status() (block []string, line string) {
 		t := d.at(now)
 		served, failed = served+t.served, failed+t.failed
 		block = append(block, fmt.Sprintf(tableRow, d.policy.name,
-			thousands(int64(t.served)), thousands(int64(t.failed)), thousands(int64(t.active)), thousands(int64(t.standby+t.warmup)), short(t.longestGap), short(t.stalest)))
+			human.Thousands(int64(t.served)), human.Thousands(int64(t.failed)), human.Thousands(int64(t.active)), human.Thousands(int64(t.standby+t.warmup)), human.Short(t.longestGap), human.Short(t.stalest)))
 	}
 	line = fmt.Sprintf("fed %s, processed %s | %s | reads %s, failed %s",
-		thousands(fed), thousands(processed), strings.Join(parts, ", "), thousands(int64(served)), thousands(int64(failed)))
+		human.Thousands(fed), human.Thousands(processed), strings.Join(parts, ", "), human.Thousands(int64(served)), human.Thousands(int64(failed)))
 	return block, line
 }
 
 // brief is a node in one word: actives+standbys, and what else there is.
-func brief(v nodeView) string {
+func brief(v cluster.Node) string {
 	switch {
-	case !v.alive:
+	case !v.Alive:
 		return "gone"
-	case v.suspect:
+	case v.Suspect:
 		return "silent"
 	}
-	text := fmt.Sprintf("%da+%ds", v.active, v.standby)
-	if v.restoring > 0 {
-		text += fmt.Sprintf("+%dr", v.restoring)
+	text := fmt.Sprintf("%da+%ds", v.Active, v.Standby)
+	if v.Restoring > 0 {
+		text += fmt.Sprintf("+%dr", v.Restoring)
 	}
-	if v.standby > 0 {
-		text += " " + short(v.lagTime)
+	if v.Standby > 0 {
+		text += " " + human.Short(v.LagTime)
 	}
 	return text
 }

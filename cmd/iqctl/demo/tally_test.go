@@ -3,7 +3,6 @@ package demo
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -103,34 +102,7 @@ func TestStampIsSetOnce(t *testing.T) {
 	}
 }
 
-func TestBusiestNodeIsTheOneWithTheMostActives(t *testing.T) {
-	p := func(n int32) partition { return partition{byDest, n} }
-	c := &cluster{actives: map[partition]string{p(0): "node-2", p(1): "node-1", p(2): "node-2", p(3): "node-1", p(4): "node-3"}}
-	name, of := c.busiest()
-	if name != "node-1" || !slices.Equal(of, []partition{p(1), p(3)}) {
-		t.Errorf("%s with %v, want node-1 with 1 and 3: of equal ones the first by name", name, of)
-	}
-	c.actives[p(5)] = "node-3"
-	c.actives[p(6)] = "node-3"
-	if name, of := c.busiest(); name != "node-3" || len(of) != 3 {
-		t.Errorf("%s with %v, want node-3 with three", name, of)
-	}
-	if name, of := (&cluster{}).busiest(); name != "" || len(of) != 0 {
-		t.Errorf("%s with %v of nobody", name, of)
-	}
-}
-
-func TestNumbersAreWrittenForPeople(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -27004: "-27,004", 1234567: "1,234,567", -123: "-123"} {
-		if got := thousands(n); got != want {
-			t.Errorf("%d is written %s, want %s", n, got, want)
-		}
-	}
-	for d, want := range map[time.Duration]string{0: "0s", 1234 * time.Microsecond: "1.2ms", 123456 * time.Microsecond: "123ms", 6253 * ms: "6.3s", 61 * time.Second: "61.0s"} {
-		if got := short(d); got != want {
-			t.Errorf("%s is written %s, want %s", d, got, want)
-		}
-	}
+func TestBarShowsWhatIsDone(t *testing.T) {
 	if got := bar(27004, 27004) + bar(0, 27004); got != "["+"========================================"+"]"+"["+"                                        "+"]" {
 		t.Errorf("bars %s", got)
 	}

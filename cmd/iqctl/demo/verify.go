@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/human"
 )
 
 const (
@@ -85,7 +86,7 @@ func (r *run) drain(ctx context.Context) error {
 			if cause := context.Cause(ctx); !errors.Is(cause, errDrain) {
 				return cause
 			}
-			return fmt.Errorf("%s of %s flights are processed after %s more; see the logs in %s", thousands(r.processed.Load()), thousands(total), drainTimeout, r.dir)
+			return fmt.Errorf("%s of %s flights are processed after %s more; see the logs in %s", human.Thousands(r.processed.Load()), human.Thousands(total), drainTimeout, r.dir)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package demo
 import (
 	"context"
 	"time"
+
+	"github.com/iqgate/iqgate/cmd/internal/cluster"
 )
 
 const (
@@ -21,7 +23,7 @@ func (r *run) watch(ctx context.Context) error {
 		case <-tick.C:
 		}
 		if instances, err := r.instances(ctx); err == nil { // else the last view stays
-			r.view.Store(clusterOf(instances))
+			r.view.Store(cluster.Of(instances))
 		}
 	}
 }
