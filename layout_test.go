@@ -25,7 +25,8 @@ var allowed = map[string][]string{
 	"topology":    {"partitioner"},
 	"store":       {},
 	"assign":      {"metadata"},
-	"node":        {"assign", "iqerr", "metadata", "partitioner", "proto/iq/v1", "store", "topology"},
+	"kafka":       {"metadata"},
+	"node":        {"assign", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "store", "topology"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
 	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
 	"client":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
@@ -38,7 +39,7 @@ var allowed = map[string][]string{
 // confined maps an external import prefix to the only packages that may use it.
 var confined = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
-	"github.com/twmb/franz-go/":    {"node"},
+	"github.com/twmb/franz-go/":    {"kafka", "node"},
 	"google.golang.org/grpc":       {"node", "router", "client", "iqerr", "proto/iq/v1"},
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
@@ -163,6 +164,11 @@ func or[T comparable](v, def T) T {
 		return def
 	}
 	return v
+}
+
+// kafkaOptions are the options of each Kafka client of the node.
+func (c Config) kafkaOptions() []kgo.Opt {
+	return kafka.Options(c.Brokers, "iqnode-"+c.NodeID, c.KafkaOptions...)
 }
 
 // Validate reports every bad field at once and names it.

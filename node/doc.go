@@ -6,12 +6,13 @@
 //   - member.go keeps the node in the consumer group and gets its assignment; lease.go says until when the node may
 //     speak as the active of what it owns.
 //   - worker.go runs the active tasks, handover.go takes and gives them; task.go is one of them, promote.go how it becomes
-//     ready, txn.go the commit, producer.go the transactional client.
-//   - replica.go is one store partition with its role and state, replicas.go all of them; fetch.go reads the changelogs
-//     for the replicas and the inputs for the tasks (input.go).
+//     ready, txn.go the commit.
+//   - replica.go is one store partition with its role and state, replicas.go all of them. A kafka.Fetcher reads the
+//     changelogs for the replicas and the inputs for the tasks (input.go).
 //   - lag.go measures, sampler.go asks Kafka for the ends to measure against.
 //   - query.go and metadataserver.go answer, judge.go decides whether a replica may; heartbeat.go tells the routers.
-//   - node.go puts it together; topics.go waits for topics and makes the internal ones; kafka.go is what is asked of Kafka.
+//   - node.go puts it together; topics.go waits for topics and makes the internal ones. What is asked of Kafka is package
+//     kafka.
 //
 // Decisions are functions of values (judge.go, lag.go, assign.Plan); the rest is shells around them.
 //

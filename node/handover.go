@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -14,7 +15,7 @@ func (w *worker) assigned(a *membership) {
 	w.mail.Lock()
 	w.mail.assignment, w.mail.newest = a, a
 	w.mail.Unlock()
-	poke(w.wake)
+	kafka.Poke(w.wake)
 }
 
 // claims are the active tasks that the node tells as owned when it joins: those that the worker has not given up, and
@@ -39,7 +40,7 @@ func (w *worker) lost(ctx context.Context) {
 	w.mail.lost = append(w.mail.lost, done)
 	w.mail.abort()
 	w.mail.Unlock()
-	poke(w.wake)
+	kafka.Poke(w.wake)
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -66,7 +67,7 @@ func (w *worker) takeMail(ctx context.Context) {
 // abandon drops everything: the node may have been replaced already.
 func (w *worker) abandon(ctx context.Context) {
 	if w.producer != nil {
-		w.producer.close()
+		w.producer.Close()
 		w.producer = nil
 	}
 	for _, t := range w.sorted() {
@@ -95,7 +96,7 @@ func (w *worker) reassign(a *membership) {
 			revoked = append(revoked, t)
 		}
 	}
-	if len(revoked) > 0 && w.producer != nil && w.producer.inTxn {
+	if len(revoked) > 0 && w.producer != nil && w.producer.InTxn() {
 		if err := w.commit(); err != nil {
 			w.reset(err)
 		}
@@ -166,5 +167,5 @@ func (w *worker) publish() {
 	}
 	w.owned.Store(&ids)
 	w.inputs.set(inputs)
-	poke(w.fetch)
+	w.fetch()
 }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -73,7 +74,7 @@ func (r *reporter) run(ctx context.Context) error {
 			said = text
 			r.n.log.Warn("cannot report to a router; trying again", slog.String("router", r.address), slog.Any("error", err))
 		}
-		if !sleep(ctx, max(routerRedialMin, min(backoff(failures), routerRedialMax))) {
+		if !kafka.Sleep(ctx, max(routerRedialMin, min(kafka.Backoff(failures), routerRedialMax))) {
 			return nil
 		}
 	}
@@ -101,7 +102,7 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 				return
 			}
 			if resp.GetFullReport() {
-				poke(full)
+				kafka.Poke(full)
 			}
 			r.n.suspected(resp.GetSuspects())
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -24,7 +25,7 @@ type input struct {
 	mu struct {
 		sync.Mutex
 		next    int64
-		queue   []batch
+		queue   []kafka.Batch
 		records int
 		bytes   int
 		closed  bool
@@ -38,36 +39,36 @@ func newInput(tp metadata.TopicPartition, task metadata.TaskID, next int64, sign
 	return in
 }
 
-// at implements cursor.
-func (in *input) at() (metadata.TopicPartition, int64, bool) {
+// At implements kafka.Cursor.
+func (in *input) At() (metadata.TopicPartition, int64, bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.tp, in.mu.next, !in.mu.closed && in.mu.err == nil && in.mu.records < maxAheadRecords && in.mu.bytes < maxAheadBytes
 }
 
-// deliver implements cursor.
-func (in *input) deliver(_ context.Context, b batch) {
+// Deliver implements kafka.Cursor.
+func (in *input) Deliver(_ context.Context, b kafka.Batch) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.mu.closed || b.from != in.mu.next {
+	if in.mu.closed || b.From != in.mu.next {
 		return
 	}
-	if b.err != nil {
-		in.mu.err = b.err
-		poke(in.signal)
+	if b.Err != nil {
+		in.mu.err = b.Err
+		kafka.Poke(in.signal)
 		return
 	}
-	if b.next <= b.from {
+	if b.Next <= b.From {
 		return
 	}
-	in.mu.next = b.next
+	in.mu.next = b.Next
 	in.mu.queue = append(in.mu.queue, b)
-	in.mu.records += len(b.records)
-	for _, r := range b.records {
+	in.mu.records += len(b.Records)
+	for _, r := range b.Records {
 		in.mu.bytes += len(r.Key) + len(r.Value)
 	}
-	if len(b.records) > 0 {
-		poke(in.signal)
+	if len(b.Records) > 0 {
+		kafka.Poke(in.signal)
 	}
 }
 
@@ -79,24 +80,24 @@ func (in *input) ready() bool {
 }
 
 // take hands out up to limit records and the offset below which everything has been handed out.
-func (in *input) take(limit int) (b batch, err error) {
+func (in *input) take(limit int) (b kafka.Batch, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.mu.queue) == 0 {
-		return batch{}, in.mu.err
+		return kafka.Batch{}, in.mu.err
 	}
 	b = in.mu.queue[0]
-	if len(b.records) > limit {
+	if len(b.Records) > limit {
 		rest := b
-		rest.records = b.records[limit:]
-		rest.from = rest.records[0].Offset
-		b.records, b.next = b.records[:limit:limit], rest.from
+		rest.Records = b.Records[limit:]
+		rest.From = rest.Records[0].Offset
+		b.Records, b.Next = b.Records[:limit:limit], rest.From
 		in.mu.queue[0] = rest
 	} else {
 		in.mu.queue = in.mu.queue[1:]
 	}
-	in.mu.records -= len(b.records)
-	for _, r := range b.records {
+	in.mu.records -= len(b.Records)
+	for _, r := range b.Records {
 		in.mu.bytes -= len(r.Key) + len(r.Value)
 	}
 	return b, nil
@@ -111,10 +112,10 @@ func (in *input) close() {
 
 // An inputSet is the inputs of all running tasks, as the fetcher sees them. Only the worker changes it.
 type inputSet struct {
-	all atomic.Pointer[[]cursor]
+	all atomic.Pointer[[]kafka.Cursor]
 }
 
-func (s *inputSet) cursors() []cursor {
+func (s *inputSet) cursors() []kafka.Cursor {
 	if p := s.all.Load(); p != nil {
 		return *p
 	}
@@ -122,7 +123,7 @@ func (s *inputSet) cursors() []cursor {
 }
 
 func (s *inputSet) set(inputs []*input) {
-	cs := make([]cursor, len(inputs))
+	cs := make([]kafka.Cursor, len(inputs))
 	for i, in := range inputs {
 		cs[i] = in
 	}

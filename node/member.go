@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -87,7 +88,7 @@ type member struct {
 }
 
 // ask wants a rebalance soon: something changed that the leader should know.
-func (m *member) ask() { poke(m.again) }
+func (m *member) ask() { kafka.Poke(m.again) }
 
 // current is the membership that a commit carries.
 func (m *member) current() (id string, generation int32, ok bool) {
@@ -115,7 +116,7 @@ func (m *member) run(ctx context.Context) error {
 		case err != nil:
 			failures++
 			m.log.Warn("cannot join the group", slog.String("group", m.group), slog.Any("error", err))
-			if !sleep(ctx, backoff(failures)) {
+			if !kafka.Sleep(ctx, kafka.Backoff(failures)) {
 				return nil
 			}
 			continue
@@ -173,7 +174,7 @@ func (m *member) join(ctx context.Context) error {
 		m.mu.joining = false
 		m.mu.Unlock()
 	}()
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.RebalanceTimeout+m.cfg.SessionTimeout+kafkaRequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.RebalanceTimeout+m.cfg.SessionTimeout+kafka.RequestTimeout)
 	defer cancel()
 	var claimed []metadata.TaskID
 	if id != "" {
@@ -216,7 +217,7 @@ func (m *member) join(ctx context.Context) error {
 	m.last = &am
 	m.log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
-	poke(m.beatNow)
+	kafka.Poke(m.beatNow)
 	m.assigned(&membership{generation: metadata.Generation(resp.Generation), assignment: am, given: given, claimed: claimed, before: before})
 	return nil
 }
@@ -372,7 +373,7 @@ func (m *member) beatOnce(ctx context.Context) {
 	case errors.Is(err, kerr.RebalanceInProgress):
 		m.lease.renewDuring(sent, m.cfg.RebalanceTimeout)
 		if !m.mu.joining {
-			poke(m.again)
+			kafka.Poke(m.again)
 		}
 	case errors.Is(err, kerr.FencedInstanceID):
 		m.lease.revoke()
@@ -384,7 +385,7 @@ func (m *member) beatOnce(ctx context.Context) {
 		// During a join the generation may have been counted up without this node knowing its own part yet.
 		if !m.mu.joining {
 			m.lease.revoke()
-			poke(m.gone)
+			kafka.Poke(m.gone)
 		}
 	default:
 		m.log.Debug("group heartbeat failed", slog.Any("error", err))
@@ -434,27 +435,4 @@ func leaveGroup(ctx context.Context, cl *kgo.Client, group, id, instance string)
 		return fmt.Errorf("leave group %s: %w", group, err)
 	}
 	return nil
-}
-
-// fence initialises a transactional id: its open transaction is aborted, or completed if its end was decided, and whoever
-// held the id before is refused by the broker from then on.
-func fence(ctx context.Context, cl *kgo.Client, transactionalID string, timeout time.Duration) error {
-	req := kmsg.NewPtrInitProducerIDRequest()
-	req.TransactionalID = &transactionalID
-	req.TransactionTimeoutMillis = int32(timeout / time.Millisecond)
-	req.ProducerID, req.ProducerEpoch = -1, -1
-	for tries := 1; ; tries++ {
-		resp, err := req.RequestWith(ctx, cl)
-		if err == nil {
-			err = kerr.ErrorForCode(resp.ErrorCode)
-		}
-		switch {
-		case err == nil:
-			return nil
-		case !errors.Is(err, kerr.ConcurrentTransactions) && !kerr.IsRetriable(err):
-			return fmt.Errorf("fence %s: %w", transactionalID, err)
-		case !sleep(ctx, backoff(tries)):
-			return ctx.Err()
-		}
-	}
 }

@@ -116,8 +116,8 @@ func (up *running) storeInfos() []metadata.StoreInfo {
 		if c, ok := changes[name]; ok {
 			info.ActualPartitions = c.actual
 		}
-		if topic, ok := up.catalog.topic(spec.Changelog); ok && topic.id != [16]byte{} {
-			info.ChangelogID = hex.EncodeToString(topic.id[:])
+		if topic, ok := up.catalog.Topic(spec.Changelog); ok && topic.ID != [16]byte{} {
+			info.ChangelogID = hex.EncodeToString(topic.ID[:])
 		}
 		all = append(all, info)
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/store"
@@ -60,7 +61,7 @@ type Node struct {
 // running is what exists once Kafka and the topics are there.
 type running struct {
 	tasks    *taskTable
-	catalog  *catalog
+	catalog  *kafka.Catalog
 	replicas *replicaSet
 	worker   *worker
 	member   *member
@@ -94,7 +95,7 @@ func (up *running) checkCounts(log *slog.Logger) (differs bool) {
 	changes := make(map[string]countChange)
 	for name, spec := range up.tasks.stores {
 		for _, topic := range up.tasks.sources(spec) {
-			if have, ok := up.catalog.partitions(topic); ok && have != up.tasks.counts[name] {
+			if have, ok := up.catalog.Partitions(topic); ok && have != up.tasks.counts[name] {
 				changes[name] = countChange{topic: topic, actual: have}
 			}
 		}
@@ -109,8 +110,8 @@ func (up *running) checkCounts(log *slog.Logger) (differs bool) {
 	up.changed.Store(&changes)
 	ids := make(map[string][16]byte, len(up.tasks.stores))
 	for name, spec := range up.tasks.stores {
-		if topic, ok := up.catalog.topic(spec.Changelog); ok {
-			ids[name] = topic.id
+		if topic, ok := up.catalog.Topic(spec.Changelog); ok {
+			ids[name] = topic.ID
 		}
 	}
 	differs = !maps.Equal(old, changes) || !maps.Equal(up.changelogs, ids)
@@ -120,7 +121,7 @@ func (up *running) checkCounts(log *slog.Logger) (differs bool) {
 
 // growTasks adds the tasks of new partitions and asks for a rebalance that gives them out.
 func (n *Node) growTasks(up *running) {
-	added, err := up.tasks.grow(up.catalog.partitions)
+	added, err := up.tasks.grow(up.catalog.Partitions)
 	switch {
 	case err != nil && err.Error() != up.growError:
 		n.log.Error("the topics do not fit the application any more", slog.Any("error", err))
@@ -230,14 +231,13 @@ func (n *Node) newServer() *grpc.Server {
 
 // runKafka is everything that needs Kafka, from waiting for it to leaving the group.
 func (n *Node) runKafka(ctx context.Context) error {
-	admin, err := kgo.NewClient(n.cfg.baseOptions()...)
+	admin, err := kgo.NewClient(n.cfg.kafkaOptions()...)
 	if err != nil {
 		return fmt.Errorf("make the Kafka client: %w", err)
 	}
 	defer admin.Close()
 	n.admin = admin
-	cat := newCatalog(admin, n.log, nil)
-	cat.topics = topicsOf(n.cfg.Topology)
+	cat := kafka.NewCatalog(admin, n.log, topicsOf(n.cfg.Topology))
 	tasks, err := prepareTopics(ctx, n.cfg, admin, cat, n.log)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -245,16 +245,16 @@ func (n *Node) runKafka(ctx context.Context) error {
 		}
 		return err
 	}
-	limits, err := learnBatchLimits(ctx, admin, n.cfg.Topology)
+	limits, err := kafka.LearnBatchLimits(ctx, admin, writtenTopics(n.cfg.Topology))
 	if err != nil {
 		return err
 	}
-	inputClient, err := kgo.NewClient(n.cfg.baseOptions()...)
+	inputClient, err := kgo.NewClient(n.cfg.kafkaOptions()...)
 	if err != nil {
 		return fmt.Errorf("make the Kafka client: %w", err)
 	}
 	defer inputClient.Close()
-	changelogClient, err := kgo.NewClient(n.cfg.baseOptions()...)
+	changelogClient, err := kgo.NewClient(n.cfg.kafkaOptions()...)
 	if err != nil {
 		return fmt.Errorf("make the Kafka client: %w", err)
 	}
@@ -284,7 +284,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 const shutdownShare = 3
 
 // assemble makes the parts that work with Kafka and returns what runs them.
-func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
+func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.BatchLimits, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
 	base := time.Now()
 	held := newLease(n.cfg.Lease, base)
 	set := &replicaSet{
@@ -295,9 +295,9 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 	set.mu.all = make(map[metadata.Partition]*replica)
 	set.publish()
 	inputs := &inputSet{}
-	inputFetch := newFetcher(inputClient, cat, n.log, inputs.cursors)
-	tail := newFetcher(changelogClient, cat, n.log, set.cursors)
-	set.fetch = tail.wake
+	inputFetch := kafka.NewFetcher(inputClient, cat, n.log, inputs.cursors)
+	tail := kafka.NewFetcher(changelogClient, cat, n.log, set.cursors)
+	set.fetch = tail.Wake
 	m := &member{
 		cfg: n.cfg, group: n.group, cl: n.admin, lease: held, tasks: tasks, log: n.log, news: n.news, address: n.address,
 		beatNow: make(chan struct{}, 1), again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
@@ -305,7 +305,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 	m.mu.generation = -1
 	w := &worker{
 		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
-		inputs: inputs, fetch: inputFetch.wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
+		inputs: inputs, fetch: inputFetch.Wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		promoted: make(chan *promotion), peeks: make(chan *peek), limits: limits,
 		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry), commitTimeout: n.cfg.TransactionTimeout, holdOff: n.holdOff,
 	}
@@ -313,7 +313,7 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 	w.owned.Store(&[]metadata.TaskID{})
 	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w, member: m}
 	up.checkCounts(n.log)
-	cat.refreshed = func() {
+	cat.Refreshed = func() {
 		n.growTasks(up)
 		if up.checkCounts(n.log) {
 			up.version.Add(1)
@@ -337,9 +337,9 @@ func (n *Node) assemble(tasks *taskTable, cat *catalog, limits batchLimits, inpu
 		defer stopRest()
 		g, gctx := errgroup.WithContext(ctx)
 		h, hctx := errgroup.WithContext(rest)
-		h.Go(func() error { return cat.run(hctx, n.cfg.TopicCheckInterval) })
-		h.Go(func() error { return inputFetch.run(hctx) })
-		h.Go(func() error { return tail.run(hctx) })
+		h.Go(func() error { return cat.Run(hctx, n.cfg.TopicCheckInterval) })
+		h.Go(func() error { return inputFetch.Run(hctx) })
+		h.Go(func() error { return tail.Run(hctx) })
 		h.Go(func() error { return set.run(hctx) })
 		h.Go(func() error { return n.sampleEnds(hctx) })
 		h.Go(func() error { return m.beat(hctx) })

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -45,7 +46,7 @@ const (
 // promote runs the promotion until it is done or ctx ends; failures are tried again. It hands the result to the worker,
 // which gives the tokens back if it has no use for it any more.
 func (w *worker) promote(ctx context.Context, p *promotion) {
-	if wait := time.Until(p.notBefore); wait > 0 && !sleep(ctx, wait) {
+	if wait := time.Until(p.notBefore); wait > 0 && !kafka.Sleep(ctx, wait) {
 		return
 	}
 	for tries := 1; ; tries++ {
@@ -59,14 +60,14 @@ func (w *worker) promote(ctx context.Context, p *promotion) {
 		if err == nil {
 			break
 		}
-		if tries%10 == 1 || !errors.Is(err, errUnstable) {
+		if tries%10 == 1 || !errors.Is(err, kafka.ErrUnstable) {
 			w.log.Info("restoring a task", slog.String("task", p.task.id.String()), slog.Any("waiting", err))
 		}
-		pause := backoff(tries)
-		if errors.Is(err, errUnstable) {
+		pause := kafka.Backoff(tries)
+		if errors.Is(err, kafka.ErrUnstable) {
 			pause = unstableRetry
 		}
-		if !sleep(ctx, pause) {
+		if !kafka.Sleep(ctx, pause) {
 			return
 		}
 	}
@@ -86,7 +87,7 @@ func (w *worker) giveTokens(t *taskInfo) {
 }
 
 func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
-	rctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	rctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	for len(p.fence) > 0 {
 		if err := w.fenceOnce(rctx, p.fence[0], p.generation); err != nil {
@@ -94,7 +95,7 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		}
 		p.fence = p.fence[1:]
 	}
-	committed, err := committedOffsets(rctx, w.cl, w.group, p.task.inputs, true)
+	committed, err := kafka.CommittedOffsets(rctx, w.cl, w.group, p.task.inputs, true)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		return nil
 	}
 	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
-	ends, err := listOffsets(rctx, w.cl, changelogs, atEnd)
+	ends, err := kafka.ListOffsets(rctx, w.cl, changelogs, kafka.AtEnd)
 	if err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (w *worker) fenceOnce(ctx context.Context, id string, generation metadata.G
 		if last, ok := w.fenced.Load(id); ok && last == generation {
 			return nil, nil //nolint:nilnil // there is no value
 		}
-		if err := fence(ctx, w.cl, id, w.cfg.TransactionTimeout); err != nil {
+		if err := kafka.Fence(ctx, w.cl, id, w.cfg.TransactionTimeout); err != nil {
 			return nil, err
 		}
 		w.fenced.Store(id, generation)
@@ -155,11 +156,11 @@ func (w *worker) fenceOnce(ctx context.Context, id string, generation metadata.G
 // startOffsets is where each input begins: at the committed offset, at the start of the log when none is committed
 // (Kafka Streams' default), or at the start when retention has deleted what was committed last.
 func (w *worker) startOffsets(ctx context.Context, t *taskInfo, committed map[metadata.TopicPartition]int64) (map[metadata.TopicPartition]int64, error) {
-	starts, err := listOffsets(ctx, w.cl, t.inputs, atStart)
+	starts, err := kafka.ListOffsets(ctx, w.cl, t.inputs, kafka.AtStart)
 	if err != nil {
 		return nil, err
 	}
-	ends, err := listOffsets(ctx, w.cl, t.inputs, atEnd)
+	ends, err := kafka.ListOffsets(ctx, w.cl, t.inputs, kafka.AtEnd)
 	if err != nil {
 		return nil, err
 	}

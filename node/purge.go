@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/iqgate/iqgate/kafka"
 )
 
 // purgeInterval is the time between two deletions of what was processed from the repartition topics (Kafka Streams'
@@ -30,12 +32,12 @@ func (w *worker) purge(ctx context.Context) error {
 }
 
 func (w *worker) purgeOnce(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	var offsets kadm.Offsets
 	for _, id := range *w.owned.Load() {
 		info := w.tasks.task(id)
-		committed, err := committedOffsets(ctx, w.cl, w.group, info.inputs, false)
+		committed, err := kafka.CommittedOffsets(ctx, w.cl, w.group, info.inputs, false)
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
 )
@@ -144,47 +145,47 @@ func (r *replica) position() int64 {
 	return kv.Position()
 }
 
-// at implements cursor: the tail fetches from here while no task writes the replica.
-func (r *replica) at() (metadata.TopicPartition, int64, bool) {
+// At implements kafka.Cursor: the tail fetches from here while no task writes the replica.
+func (r *replica) At() (metadata.TopicPartition, int64, bool) {
 	next := r.next.Load()
 	ok := next >= 0 && len(r.writer) > 0 && r.broken.Load() == nil && int64(time.Since(r.set.base)) >= r.resting.Load()
 	return r.changelog, next, ok
 }
 
-// deliver implements cursor: it applies a batch of committed changelog records.
-func (r *replica) deliver(_ context.Context, b batch) {
+// Deliver implements kafka.Cursor: it applies a batch of committed changelog records.
+func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 	if !r.tryTake() {
 		return // a task has the replica now
 	}
 	defer r.give()
 	kv := r.kv.Load()
-	if kv == nil || b.from != r.next.Load() || r.broken.Load() != nil {
+	if kv == nil || b.From != r.next.Load() || r.broken.Load() != nil {
 		return // asked for in an earlier life
 	}
-	if id := kv.ID().TopicID; b.topicID != id && b.topicID != [16]byte{} && id != [16]byte{} {
+	if id := kv.ID().TopicID; b.TopicID != id && b.TopicID != [16]byte{} && id != [16]byte{} {
 		r.breakDown("the changelog topic was made anew") // its log may have outgrown the position already
 		return
 	}
-	if b.err != nil {
-		if errors.Is(b.err, kerr.OffsetOutOfRange) {
-			r.breakDown(fmt.Sprintf("position %d is outside the changelog, which starts at %d and ends at %d", b.from, b.start, b.end))
+	if b.Err != nil {
+		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
+			r.breakDown(fmt.Sprintf("position %d is outside the changelog, which starts at %d and ends at %d", b.From, b.Start, b.End))
 			return
 		}
-		r.set.log.Error("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Int64("offset", b.from), slog.Any("error", b.err))
+		r.set.log.Error("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Int64("offset", b.From), slog.Any("error", b.Err))
 		r.rest(unreadableRest) // the next fetch would bring the same at once
 		return
 	}
-	if b.next > b.from {
-		if err := kv.Apply(changesOf(b), store.Checkpoint{Position: b.next}); err != nil {
+	if b.Next > b.From {
+		if err := kv.Apply(changesOf(b), store.Checkpoint{Position: b.Next}); err != nil {
 			r.applyFailed(err)
 			return
 		}
-		r.next.Store(b.next)
+		r.next.Store(b.Next)
 	}
-	if b.end >= 0 {
-		r.restoreEnd.CompareAndSwap(unknownOffset, b.end)
+	if b.End >= 0 {
+		r.restoreEnd.CompareAndSwap(unknownOffset, b.End)
 	}
-	if end := r.restoreEnd.Load(); end >= 0 && b.next >= end && r.caughtUp.CompareAndSwap(false, true) {
+	if end := r.restoreEnd.Load(); end >= 0 && b.Next >= end && r.caughtUp.CompareAndSwap(false, true) {
 		r.stand(func(s standing) standing {
 			if s.role != metadata.RoleActive {
 				s.state = metadata.StateRunning
@@ -192,16 +193,16 @@ func (r *replica) deliver(_ context.Context, b batch) {
 			return s
 		})
 	}
-	if b.next > b.from {
+	if b.Next > b.From {
 		r.set.news.announce()
 	}
 }
 
 // changesOf reads a batch's records as changes, the last of each key: the batch becomes visible as one.
-func changesOf(b batch) []store.Change {
-	changes := make([]store.Change, 0, len(b.records))
-	last := make(map[string]int, len(b.records))
-	for _, rec := range b.records {
+func changesOf(b kafka.Batch) []store.Change {
+	changes := make([]store.Change, 0, len(b.Records))
+	last := make(map[string]int, len(b.Records))
+	for _, rec := range b.Records {
 		if rec.Key == nil {
 			continue // nothing that a store wrote; a compacted topic takes none
 		}
@@ -249,24 +250,24 @@ func (r *replica) breakDown(reason string) {
 		s.state = metadata.StateSuspended
 		return s
 	})
-	poke(r.set.wake)
+	kafka.Poke(r.set.wake)
 }
 
 // open opens the store and settles where the tail begins. A store that belongs to another partition or topic, is damaged,
 // or whose position lies outside the changelog is dropped and begun anew (S08): the client would jump silently, and
 // keys deleted in between would stay for ever. The caller holds the token.
 func (r *replica) open(ctx context.Context) error {
-	topic, ok := r.set.catalog.topic(r.changelog.Topic)
+	topic, ok := r.set.catalog.Topic(r.changelog.Topic)
 	if !ok {
 		return fmt.Errorf("changelog topic %s does not exist", r.changelog.Topic)
 	}
 	tps := []metadata.TopicPartition{r.changelog}
-	starts, err := listOffsets(ctx, r.set.cl, tps, atStart)
+	starts, err := kafka.ListOffsets(ctx, r.set.cl, tps, kafka.AtStart)
 	if err != nil {
 		return err
 	}
 	sent := time.Now()
-	ends, err := listOffsets(ctx, r.set.cl, tps, atEnd)
+	ends, err := kafka.ListOffsets(ctx, r.set.cl, tps, kafka.AtEnd)
 	if err != nil {
 		return err
 	}
@@ -274,7 +275,7 @@ func (r *replica) open(ctx context.Context) error {
 	r.addSample(sample{At: sent, End: end}) // so that its lag is known from the first read on
 	id := store.ID{
 		Application: r.set.application, Store: r.id.Store, Partition: r.id.Partition,
-		Changelog: r.changelog.Topic, TopicID: topic.id,
+		Changelog: r.changelog.Topic, TopicID: topic.ID,
 	}
 	reason := ""
 	if b := r.broken.Load(); b != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
 )
@@ -70,15 +71,15 @@ func TestUnreadableChangelogIsNotFetchedInAHotLoop(t *testing.T) {
 	defer func() { _ = kv.Close() }()
 	r.kv.Store(kv)
 	r.next.Store(7)
-	if _, next, ok := r.at(); next != 7 || !ok {
+	if _, next, ok := r.At(); next != 7 || !ok {
 		t.Fatalf("fetches from %d, %v", next, ok)
 	}
-	r.deliver(t.Context(), batch{from: 7, next: 7, end: 9, err: errors.New("encoded crc 1 does not match calculated crc 2")})
-	if _, _, ok := r.at(); ok {
+	r.Deliver(t.Context(), kafka.Batch{From: 7, Next: 7, End: 9, Err: errors.New("encoded crc 1 does not match calculated crc 2")})
+	if _, _, ok := r.At(); ok {
 		t.Error("fetched again at once")
 	}
 	r.set.base = base.Add(-2 * unreadableRest)
-	if _, next, ok := r.at(); next != 7 || !ok {
+	if _, next, ok := r.At(); next != 7 || !ok {
 		t.Errorf("fetches from %d, %v after the rest", next, ok)
 	}
 }

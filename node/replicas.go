@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
 )
@@ -33,7 +34,7 @@ const (
 type replicaSet struct {
 	application  string
 	cl           *kgo.Client
-	catalog      *catalog
+	catalog      *kafka.Catalog
 	lease        *lease
 	log          *slog.Logger
 	news         *news // any change
@@ -46,8 +47,8 @@ type replicaSet struct {
 	tasks        *taskTable
 
 	wake     chan struct{}
-	fetch    chan struct{} // the changelog fetcher's
-	fullSaid atomic.Int64  // when the log last said that the disk is full, in nanoseconds of base
+	fetch    func()       // wakes the changelog fetcher
+	fullSaid atomic.Int64 // when the log last said that the disk is full, in nanoseconds of base
 
 	mu struct {
 		sync.Mutex
@@ -78,11 +79,11 @@ func (s *replicaSet) publish() {
 }
 
 // cursors are the replicas whose changelog the tail follows.
-func (s *replicaSet) cursors() []cursor {
+func (s *replicaSet) cursors() []kafka.Cursor {
 	all := s.list()
-	cs := make([]cursor, 0, len(all))
+	cs := make([]kafka.Cursor, 0, len(all))
 	for _, r := range all {
-		if _, _, ok := r.at(); ok {
+		if _, _, ok := r.At(); ok {
 			cs = append(cs, r)
 		}
 	}
@@ -117,8 +118,8 @@ func (s *replicaSet) assign(roles map[metadata.Partition]metadata.Role, generati
 			return st
 		})
 	}
-	poke(s.wake)
-	poke(s.fetch)
+	kafka.Poke(s.wake)
+	s.fetch()
 }
 
 // stateOutsideTask is the state of a replica that no task writes.
@@ -178,7 +179,7 @@ func (s *replicaSet) openMissing(ctx context.Context) {
 				r.openAfter = time.Now().Add(openRetry)
 				return
 			}
-			poke(s.fetch)
+			s.fetch()
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -35,7 +36,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
 	var changelogs, inputs []metadata.TopicPartition
 	for _, r := range all {
@@ -44,7 +45,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 	}
 	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
 	slices.SortFunc(inputs, metadata.TopicPartition.Compare)
-	committed, err := committedOffsets(ctx, n.admin, n.group, slices.Compact(inputs), false)
+	committed, err := kafka.CommittedOffsets(ctx, n.admin, n.group, slices.Compact(inputs), false)
 	if err != nil {
 		n.log.Debug("cannot learn the committed input offsets", slog.Any("error", err))
 		committed = nil // lag does not need them
@@ -54,7 +55,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 		applied[r] = r.position()
 	}
 	sent := time.Now()
-	ends, err := listOffsets(ctx, n.admin, changelogs, atEnd)
+	ends, err := kafka.ListOffsets(ctx, n.admin, changelogs, kafka.AtEnd)
 	if err != nil {
 		return err
 	}

@@ -95,16 +95,16 @@ func (t *activeTask) process(limit int) (int, error) {
 		if err != nil {
 			return n, &inputError{tp: in.tp, err: err}
 		}
-		for _, rec := range b.records {
+		for _, rec := range b.Records {
 			if err := t.task.Process(recordOf(rec)); err != nil {
 				return n, err
 			}
 		}
-		if b.next > 0 {
-			t.position[in.tp] = b.next
-			t.dirty[in.tp] = b.next
+		if b.Next > 0 {
+			t.position[in.tp] = b.Next
+			t.dirty[in.tp] = b.Next
 		}
-		n += len(b.records)
+		n += len(b.Records)
 	}
 	return n, nil
 }
@@ -152,7 +152,7 @@ func (o *taskOutput) Store(name string) topology.KeyValueStore {
 
 // Send implements topology.Output: it writes the record to each partition that the sink's partitioner chooses (KIP-837).
 func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
-	n, ok := o.w.catalog.partitions(sink.Topic)
+	n, ok := o.w.catalog.Partitions(sink.Topic)
 	if !ok || n == 0 {
 		return fmt.Errorf("sink %q: topic %s does not exist", sink.Name, sink.Topic)
 	}
@@ -168,7 +168,7 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 		for _, h := range r.Headers {
 			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		o.w.producer.produce(o.w.ctx, o.t.info.id, rec, nil)
+		o.w.producer.Produce(o.w.ctx, o.t.info.id, rec, nil)
 	}
 	return nil
 }

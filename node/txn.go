@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
 )
@@ -33,7 +34,7 @@ var errNoMember = errors.New("the node is no member of the group now")
 
 // commitDue says whether the transaction should end now.
 func (w *worker) commitDue() bool {
-	if w.producer == nil || !w.producer.inTxn {
+	if w.producer == nil || !w.producer.InTxn() {
 		return false
 	}
 	if time.Since(w.begun) >= w.cfg.CommitInterval {
@@ -78,18 +79,18 @@ func (w *worker) commit() (err error) {
 	if err := w.step(stepFlush); err != nil {
 		return err
 	}
-	if err := w.producer.flush(ctx); err != nil {
+	if err := w.producer.Flush(ctx); err != nil {
 		return err
 	}
 	if err := w.step(stepOffsets); err != nil {
 		return err
 	}
-	produced := w.producer.produced.Load()
+	produced := w.producer.Produced()
 	if err := w.commitOffsets(ctx, produced, offsets); err != nil {
 		return err
 	}
 	if !produced {
-		if err := w.producer.end(ctx); err != nil { // of nothing; the broker does not hear of it
+		if err := w.producer.End(ctx); err != nil { // of nothing; the broker does not hear of it
 			return err
 		}
 		return w.committed(dirty, nil)
@@ -98,7 +99,7 @@ func (w *worker) commit() (err error) {
 		return err
 	}
 	w.takeOff(dirty)
-	if err := w.producer.end(ctx); err != nil {
+	if err := w.producer.End(ctx); err != nil {
 		return err
 	}
 	if err := w.step(stepSent); err != nil {
@@ -123,11 +124,12 @@ func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[m
 		if !ok {
 			return errNoMember
 		}
+		by := kafka.Committer{Group: w.group, MemberID: id, Generation: generation, Instance: w.cfg.NodeID}
 		var err error
 		if produced {
-			err = w.producer.commitOffsets(ctx, w.cl, id, generation, w.cfg.NodeID, offsets)
+			err = w.producer.CommitOffsets(ctx, w.cl, by, offsets)
 		} else {
-			err = plainOffsets(ctx, w.cl, w.group, id, generation, w.cfg.NodeID, offsets)
+			err = kafka.CommitOffsets(ctx, w.cl, by, offsets)
 		}
 		if !errors.Is(err, kerr.IllegalGeneration) && !errors.Is(err, kerr.RebalanceInProgress) {
 			return err
@@ -167,7 +169,7 @@ func (w *worker) produceChanges(ctx context.Context, t *activeTask) {
 			} else if rec.Value == nil {
 				rec.Value = []byte{}
 			}
-			w.producer.produce(ctx, t.info.id, rec, func(offset int64) { s.last = max(s.last, offset) })
+			w.producer.Produce(ctx, t.info.id, rec, func(offset int64) { s.last = max(s.last, offset) })
 		}
 	}
 }
@@ -222,7 +224,6 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 		w.tellSkipped(t)
 		clear(t.dirty)
 	}
-	w.producer.inTxn = false
 	w.failures = 0
 	w.news.announce()
 	return nil

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -34,7 +35,7 @@ type worker struct {
 	cfg      Config
 	group    string
 	cl       *kgo.Client
-	catalog  *catalog
+	catalog  *kafka.Catalog
 	replicas *replicaSet
 	tasks    *taskTable
 	member   *member
@@ -42,7 +43,7 @@ type worker struct {
 	log      *slog.Logger
 
 	inputs   *inputSet
-	fetch    chan struct{} // wakes the input fetcher
+	fetch    func()        // wakes the input fetcher
 	signal   chan struct{} // holds a token when an input has something
 	wake     chan struct{} // holds a token when the mailbox has something
 	promoted chan *promotion
@@ -60,8 +61,8 @@ type worker struct {
 	// The loop's own.
 	active     map[metadata.TaskID]*activeTask
 	generation metadata.Generation
-	producer   *producer
-	limits     batchLimits
+	producer   *kafka.Producer
+	limits     kafka.BatchLimits
 	ctx        context.Context // of the transaction in progress; replaced by reset
 	failures   int             // resets since the last good commit
 	resumeAt   time.Time       // when a producer may be made again
@@ -117,7 +118,7 @@ func (w *worker) run(ctx context.Context) error {
 // idle waits until there is something to do.
 func (w *worker) idle(ctx context.Context) {
 	wait := time.Second
-	if w.producer != nil && w.producer.inTxn {
+	if w.producer != nil && w.producer.InTxn() {
 		wait = min(wait, time.Until(w.begun.Add(w.cfg.CommitInterval)))
 	}
 	if w.producer == nil {
@@ -164,7 +165,7 @@ func (w *worker) beginPromotion(t *activeTask) {
 	t.cancel = cancel
 	p := &promotion{task: t.info, life: t.life, generation: w.generation, notBefore: w.holdUntil}
 	for _, node := range t.vanished {
-		p.fence = append(p.fence, transactionalID(w.group, metadata.NodeID(node), 0))
+		p.fence = append(p.fence, kafka.TransactionalID(w.group, metadata.NodeID(node), 0))
 	}
 	w.promotions.Go(func() { w.promote(ctx, p) })
 }
@@ -230,7 +231,7 @@ func (w *worker) stop(t *activeTask) {
 	}
 	t.stores, t.inputs, t.task = nil, nil, nil
 	t.stage = stagePromoting
-	poke(w.replicas.fetch)
+	w.replicas.fetch()
 }
 
 // fail lets the task rest: the record that it failed on would fail again.
@@ -267,9 +268,14 @@ func (w *worker) ensureProducer(ctx context.Context) error {
 	if w.producer != nil || time.Now().Before(w.resumeAt) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, kafkaRequestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
-	p, err := newProducer(ctx, w.cfg, w.group, w.limits)
+	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{
+		Options:            w.cfg.kafkaOptions(),
+		TransactionalID:    kafka.TransactionalID(w.group, metadata.NodeID(w.cfg.NodeID), 0),
+		TransactionTimeout: w.cfg.TransactionTimeout,
+		Limits:             w.limits,
+	})
 	if err != nil {
 		return err
 	}
@@ -296,8 +302,8 @@ func (w *worker) processSome() (int, error) {
 	if len(ready) == 0 {
 		return 0, nil
 	}
-	if !w.producer.inTxn {
-		if err := w.producer.begin(); err != nil {
+	if !w.producer.InTxn() {
+		if err := w.producer.Begin(); err != nil {
 			return 0, err
 		}
 		w.begun = time.Now()
@@ -338,17 +344,17 @@ func (e *taskError) Unwrap() error { return e.err }
 func (w *worker) reset(cause error) {
 	w.log.Warn("transaction aborted, tasks begin again from what is committed", slog.Any("error", cause))
 	if w.producer != nil {
-		w.producer.close()
+		w.producer.Close()
 		w.producer = nil
 	}
 	var te *taskError
-	var pe *produceError
+	var pe *kafka.ProduceError
 	for _, t := range w.sorted() {
 		switch {
 		case t.stage == stageFailed:
 		case errors.As(cause, &te) && te.task == t:
 			w.fail(t, te.err)
-		case errors.As(cause, &pe) && pe.poison() && pe.task == t.info.id:
+		case errors.As(cause, &pe) && pe.Poison() && pe.Task == t.info.id:
 			w.fail(t, pe)
 		default:
 			w.stop(t)
@@ -362,19 +368,19 @@ func (w *worker) reset(cause error) {
 // failed sets the pause before the next producer.
 func (w *worker) failed() {
 	w.failures++
-	w.resumeAt = time.Now().Add(backoff(w.failures))
+	w.resumeAt = time.Now().Add(kafka.Backoff(w.failures))
 }
 
 // shutDown commits what is done and gives all tasks back.
 func (w *worker) shutDown() {
 	w.commitTimeout = min(w.commitTimeout, w.cfg.ShutdownTimeout/shutdownShare)
-	if w.producer != nil && w.producer.inTxn {
+	if w.producer != nil && w.producer.InTxn() {
 		if err := w.commit(); err != nil {
 			w.log.Warn("last commit failed; what it had is processed again", slog.Any("error", err))
 		}
 	}
 	if w.producer != nil {
-		w.producer.close()
+		w.producer.Close()
 		w.producer = nil
 	}
 	for _, t := range w.sorted() {

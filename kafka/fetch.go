@@ -1,4 +1,4 @@
-package node
+package kafka
 
 import (
 	"context"
@@ -22,46 +22,51 @@ const (
 	fetchTimeout        = 10 * time.Second       // a fetch that got no reply
 )
 
-// A cursor is one partition that is being fetched, from Next on. A fetch is answered to the very cursor that asked: one
+// A Cursor is one partition that is being fetched, from Next on. A fetch is answered to the very cursor that asked: one
 // that was closed meanwhile gets nothing, so that records fetched for an earlier life of a partition can never be taken
 // for those of a later one (S44).
-type cursor interface {
-	// at is the partition and the offset to fetch next; ok is false while nothing should be fetched.
-	at() (tp metadata.TopicPartition, next int64, ok bool)
-	// deliver hands over what a fetch brought. It may block, and then holds the broker's next fetch back.
-	deliver(ctx context.Context, b batch)
+type Cursor interface {
+	// At is the partition and the offset to fetch next; ok is false while nothing should be fetched.
+	At() (tp metadata.TopicPartition, next int64, ok bool)
+	// Deliver hands over what a fetch brought. It may block, and then holds the broker's next fetch back.
+	Deliver(ctx context.Context, b Batch)
 }
 
-// A batch is what one fetch brought of one partition, under read_committed.
-type batch struct {
-	from    int64         // the offset that was asked for
-	topicID [16]byte      // the topic that was asked; zero when not known
-	records []*kgo.Record // committed data records only
-	next    int64         // where to go on: past control records, aborted records and compaction gaps
-	start   int64         // the log's start offset, -1 when not told
-	end     int64         // the high watermark, -1 when not told
-	err     error         // kerr.OffsetOutOfRange and the like; what a fresh look at the leaders cures is not delivered
+// A Batch is what one fetch brought of one partition, under read_committed.
+type Batch struct {
+	From    int64         // the offset that was asked for
+	TopicID [16]byte      // the topic that was asked; zero when not known
+	Records []*kgo.Record // committed data records only
+	Next    int64         // where to go on: past control records, aborted records and compaction gaps
+	Start   int64         // the log's start offset, -1 when not told
+	End     int64         // the high watermark, -1 when not told
+	Err     error         // kerr.OffsetOutOfRange and the like; what a fresh look at the leaders cures is not delivered
 }
 
-// A fetcher keeps one Fetch request open to each broker that leads a partition of its cursors. It uses Fetch itself
+// A Fetcher keeps one Fetch request open to each broker that leads a partition of its cursors. It uses Fetch itself
 // rather than a consumer, because a replica needs the exact next offset and the high watermark of each reply, empty ones
 // too: a consumer hides the control records at the end of a log, and lag would never be 0 (S05).
-type fetcher struct {
+type Fetcher struct {
 	cl      *kgo.Client
-	catalog *catalog
+	catalog *Catalog
 	log     *slog.Logger
-	cursors func() []cursor
+	cursors func() []Cursor
 	wake    chan struct{} // holds a token when a cursor was added
 
 	codec kgo.Decompressor
 }
 
-func newFetcher(cl *kgo.Client, cat *catalog, log *slog.Logger, cursors func() []cursor) *fetcher {
-	return &fetcher{cl: cl, catalog: cat, log: log, cursors: cursors, wake: make(chan struct{}, 1), codec: kgo.DefaultDecompressor()}
+// NewFetcher makes a fetcher of the cursors that cursors returns, which it calls often. cl is best the fetcher's own,
+// since a fetch may wait at its broker and hold up what comes after it. It starts nothing.
+func NewFetcher(cl *kgo.Client, cat *Catalog, log *slog.Logger, cursors func() []Cursor) *Fetcher {
+	return &Fetcher{cl: cl, catalog: cat, log: log, cursors: cursors, wake: make(chan struct{}, 1), codec: kgo.DefaultDecompressor()}
 }
 
-// run starts a loop for each broker that leads a wanted partition and ends when ctx does.
-func (f *fetcher) run(ctx context.Context) error {
+// Wake says that a cursor was added or wants to go on, so that it need not wait for the next look.
+func (f *Fetcher) Wake() { Poke(f.wake) }
+
+// Run starts a loop for each broker that leads a wanted partition and ends when ctx does.
+func (f *Fetcher) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	wakes := make(map[int32]chan struct{})
@@ -69,10 +74,10 @@ func (f *fetcher) run(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		for _, c := range f.cursors() {
-			tp, _, _ := c.at()
-			broker := f.catalog.leader(tp)
+			tp, _, _ := c.At()
+			broker := f.catalog.Leader(tp)
 			if broker < 0 {
-				f.catalog.invalidate()
+				f.catalog.Invalidate()
 				continue
 			}
 			if wakes[broker] == nil {
@@ -87,19 +92,19 @@ func (f *fetcher) run(ctx context.Context) error {
 		case <-tick.C:
 		case <-f.wake:
 			for _, w := range wakes {
-				poke(w)
+				Poke(w)
 			}
 		}
 	}
 }
 
 // loop fetches from one broker for as long as the node lives; a broker that leads nothing costs nothing.
-func (f *fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
+func (f *Fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
 	failures := 0
 	for ctx.Err() == nil {
-		var mine []cursor
+		var mine []Cursor
 		for _, c := range f.cursors() {
-			if tp, _, ok := c.at(); ok && f.catalog.leader(tp) == broker {
+			if tp, _, ok := c.At(); ok && f.catalog.Leader(tp) == broker {
 				mine = append(mine, c)
 			}
 		}
@@ -115,9 +120,9 @@ func (f *fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
 		}
 		if err := f.once(ctx, broker, mine); err != nil && ctx.Err() == nil {
 			failures++
-			f.catalog.invalidate()
+			f.catalog.Invalidate()
 			f.log.Debug("fetch failed", slog.Int("broker", int(broker)), slog.Any("error", err))
-			if !sleep(ctx, backoff(failures)) {
+			if !Sleep(ctx, Backoff(failures)) {
 				return
 			}
 			continue
@@ -127,14 +132,14 @@ func (f *fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
 }
 
 // once sends one Fetch for cursors to broker and delivers the reply, partitions in parallel.
-func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) error {
+func (f *Fetcher) once(ctx context.Context, broker int32, cursors []Cursor) error {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis = int32(fetchMaxWait / time.Millisecond)
 	req.MinBytes, req.MaxBytes = 1, fetchMaxBytes
 	req.IsolationLevel = 1 // read_committed
 	req.SessionID, req.SessionEpoch = 0, -1
 	type asked struct {
-		cursor cursor
+		cursor Cursor
 		from   int64
 	}
 	byName := make(map[metadata.TopicPartition]asked, len(cursors))
@@ -142,7 +147,7 @@ func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) erro
 	ids := make(map[string][16]byte)
 	topics := make(map[string]int)
 	for _, c := range cursors {
-		tp, next, ok := c.at()
+		tp, next, ok := c.At()
 		if _, twice := byName[tp]; !ok || twice {
 			continue // closed since, or an old life of the same partition: it gets the next fetch
 		}
@@ -151,9 +156,9 @@ func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) erro
 		if !seen {
 			rt := kmsg.NewFetchRequestTopic()
 			rt.Topic = tp.Topic
-			if s, ok := f.catalog.topic(tp.Topic); ok {
-				rt.TopicID = s.id
-				names[s.id], ids[tp.Topic] = tp.Topic, s.id
+			if s, ok := f.catalog.Topic(tp.Topic); ok {
+				rt.TopicID = s.ID
+				names[s.ID], ids[tp.Topic] = tp.Topic, s.ID
 			}
 			i = len(req.Topics)
 			topics[tp.Topic] = i
@@ -193,22 +198,22 @@ func (f *fetcher) once(ctx context.Context, broker int32, cursors []cursor) erro
 				continue
 			}
 			b, retry := f.decode(topic, p, a.from)
-			b.topicID = ids[topic]
+			b.TopicID = ids[topic]
 			if retry != nil {
 				failed = retry
 				continue
 			}
-			wg.Go(func() { a.cursor.deliver(ctx, b) })
+			wg.Go(func() { a.cursor.Deliver(ctx, b) })
 		}
 	}
 	return failed
 }
 
 // decode reads one partition of a reply. retry is set when only a fresh look at the leaders can help.
-func (f *fetcher) decode(topic string, p *kmsg.FetchResponseTopicPartition, from int64) (b batch, retry error) {
+func (f *Fetcher) decode(topic string, p *kmsg.FetchResponseTopicPartition, from int64) (b Batch, retry error) {
 	err := kerr.ErrorForCode(p.ErrorCode)
 	if err != nil && !errors.Is(err, kerr.OffsetOutOfRange) {
-		return batch{}, err
+		return Batch{}, err
 	}
 	fp, next := kgo.ProcessFetchPartition(kgo.ProcessFetchPartitionOpts{
 		Offset:         from,
@@ -216,6 +221,6 @@ func (f *fetcher) decode(topic string, p *kmsg.FetchResponseTopicPartition, from
 		Topic:          topic,
 		Partition:      p.Partition,
 	}, p, f.codec, nil)
-	b = batch{from: from, records: fp.Records, next: max(next, from), start: p.LogStartOffset, end: p.HighWatermark, err: fp.Err}
+	b = Batch{From: from, Records: fp.Records, Next: max(next, from), Start: p.LogStartOffset, End: p.HighWatermark, Err: fp.Err}
 	return b, nil
 }

@@ -1,4 +1,4 @@
-package node
+package kafka
 
 import (
 	"net"
@@ -10,7 +10,7 @@ import (
 // redialPause is how long a connection that could not be made holds up who wanted it. The client pauses between two tries
 // of most requests, but not when it adds partitions to a transaction: while the transaction's coordinator refuses
 // connections it would dial without end, on a whole core.
-const redialPause = kafkaRetryMin
+const redialPause = retryMin
 
 // A redialer makes each failed connection of a Kafka client take redialPause.
 type redialer struct{}

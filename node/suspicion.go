@@ -1,0 +1,106 @@
+package node
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/iqgate/iqgate/metadata"
+)
+
+// A suspicion is what one router says of a node that it has lost.
+type suspicion struct {
+	node        metadata.NodeID
+	address     string
+	incarnation metadata.Incarnation
+	refused     bool // the address refuses connections: the process is gone
+}
+
+// suspicions are what each router says now whose stream of answers is open. A router without a stream has no say: it may
+// be the one that is cut off.
+type suspicions struct {
+	changed *news
+	mu      struct {
+		sync.Mutex
+		byRouter map[string][]suspicion
+	}
+}
+
+func newSuspicions() *suspicions {
+	s := &suspicions{changed: newNews()}
+	s.mu.byRouter = make(map[string][]suspicion)
+	return s
+}
+
+// tell keeps what a router says; it replaces what it said before.
+func (s *suspicions) tell(router string, list []suspicion) {
+	s.mu.Lock()
+	old, known := s.mu.byRouter[router]
+	s.mu.byRouter[router] = list
+	s.mu.Unlock()
+	if !known || !slices.Equal(old, list) {
+		s.changed.announce()
+	}
+}
+
+// forget takes a router's say away.
+func (s *suspicions) forget(router string) {
+	s.mu.Lock()
+	delete(s.mu.byRouter, router)
+	s.mu.Unlock()
+	s.changed.announce()
+}
+
+// lists are what the routers say, each list replaced and never written.
+func (s *suspicions) lists() [][]suspicion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all [][]suspicion
+	for _, list := range s.mu.byRouter {
+		all = append(all, list)
+	}
+	return all
+}
+
+// agreed are the members of the group that every router has lost, by node. One router that still hears a node is enough
+// to leave it alone. Self is never among them.
+func agreed(self metadata.NodeID, hosts []metadata.Host, said [][]suspicion) []suspicion {
+	var lost []suspicion
+	if len(said) == 0 {
+		return nil
+	}
+	for _, h := range hosts {
+		if h.Node == self {
+			continue
+		}
+		sum := suspicion{node: h.Node}
+		all := true
+		for _, list := range said {
+			i := slices.IndexFunc(list, func(s suspicion) bool { return s.node == h.Node })
+			if i < 0 || sum.address != "" && (list[i].incarnation != sum.incarnation || list[i].address != sum.address) {
+				all = false // one router hears it, or they speak of different processes
+				break
+			}
+			sum.address, sum.incarnation = list[i].address, list[i].incarnation
+			sum.refused = sum.refused || list[i].refused
+		}
+		if all {
+			lost = append(lost, sum)
+		}
+	}
+	return lost
+}
+
+// turn is this node's place, from 0, among the members that nobody suspects: the first removes the lost ones from the
+// group, and the others only if they are still there after their time.
+func turn(self metadata.NodeID, hosts []metadata.Host, said [][]suspicion) int {
+	place := 0
+	for _, h := range hosts {
+		suspect := slices.ContainsFunc(said, func(list []suspicion) bool {
+			return slices.ContainsFunc(list, func(s suspicion) bool { return s.node == h.Node })
+		})
+		if h.Node < self && !suspect {
+			place++
+		}
+	}
+	return place
+}
