@@ -24,7 +24,7 @@ func TestTargetIsTheCheapestOfAllEvenOnes(t *testing.T) {
 				break
 			}
 		}
-		if ways > mostWays || ways == 1 {
+		if ways > mostWays || ways == 1 || p.stuck {
 			continue
 		}
 		tried++
@@ -58,11 +58,14 @@ func price(p *plan, at []int) (handovers int, reading int64) {
 	for t, m := range at {
 		ready := make(map[int]bool)
 		for _, c := range p.copies[t] {
-			if c.ready {
+			if c.ready && !p.leaves[c.member] {
 				ready[c.member] = true
 			}
 		}
 		owner := p.owner[t]
+		if owner >= 0 && p.leaves[owner] {
+			owner = -1 // it goes in any case
+		}
 		now := owner >= 0 && (len(ready) == 0 || ready[owner]) // the owner may go on
 		switch {
 		case now && owner == m:

@@ -24,7 +24,7 @@ func (c cluster) String() string {
 		s += fmt.Sprintf(" %v(%v)", t.ID, t.Stateful)
 	}
 	for _, m := range c.members {
-		s += fmt.Sprintf("\n%s node=%s/%d rack=%q capacity=%d owned=%v@%d lags=%v", m.ID, m.Node, m.Incarnation, m.Rack, m.Capacity, m.Owned, m.OwnedGeneration, m.Lags)
+		s += fmt.Sprintf("\n%s node=%s/%d rack=%q capacity=%d draining=%v owned=%v@%d lags=%v", m.ID, m.Node, m.Incarnation, m.Rack, m.Capacity, m.Draining, m.Owned, m.OwnedGeneration, m.Lags)
 	}
 	if c.previous != nil {
 		for _, h := range c.previous.Hosts {
@@ -44,7 +44,7 @@ func randomCluster(r *rand.Rand) cluster {
 			c.tasks = append(c.tasks, Task{metadata.TaskID{Subtopology: int32(sub), Partition: int32(p)}, stateful})
 		}
 	}
-	racks, weighted := r.IntN(4), r.IntN(4) == 0
+	racks, weighted, drains := r.IntN(4), r.IntN(4) == 0, max(0, r.IntN(6)-2)
 	for i := range 1 + r.IntN(6) {
 		m := Member{
 			ID: fmt.Sprint("m", i), Node: metadata.NodeID(fmt.Sprint("n", i)), Address: fmt.Sprint("h", i, ":1"),
@@ -60,6 +60,7 @@ func randomCluster(r *rand.Rand) cluster {
 		if weighted {
 			m.Capacity = r.IntN(5)
 		}
+		m.Draining = r.IntN(4) < drains
 		c.members = append(c.members, m)
 	}
 	busy, state := r.IntN(5), r.IntN(5)
@@ -133,15 +134,19 @@ func settledGroup(r *rand.Rand) cluster {
 // facts is what a test needs to know of a cluster, worked out the slow way.
 type facts struct {
 	newest  []Member                            // one a node
+	leaves  map[string]bool                     // member ids: who drains, unless all do
+	stuck   bool                                // all drain
 	owner   map[metadata.TaskID]string          // member id, of the claim that counts
 	claimed map[metadata.TaskID]bool            // by anybody who counts
 	ready   map[metadata.TaskID]map[string]bool // member ids
+	takers  map[metadata.TaskID]map[string]bool // those of ready that do not leave
 }
 
 func (c cluster) facts() facts {
 	f := facts{
 		owner: make(map[metadata.TaskID]string), claimed: make(map[metadata.TaskID]bool),
-		ready: make(map[metadata.TaskID]map[string]bool),
+		ready: make(map[metadata.TaskID]map[string]bool), takers: make(map[metadata.TaskID]map[string]bool),
+		leaves: make(map[string]bool),
 	}
 	newer := func(a, b Member) bool { // whether a goes before b as its node's process
 		if a.Incarnation != b.Incarnation {
@@ -157,6 +162,12 @@ func (c cluster) facts() facts {
 			f.newest = append(f.newest, m)
 		}
 	}
+	f.stuck = !slices.ContainsFunc(f.newest, func(m Member) bool { return !m.Draining })
+	for _, m := range f.newest {
+		if m.Draining && !f.stuck {
+			f.leaves[m.ID] = true
+		}
+	}
 	for _, t := range c.tasks {
 		highest := metadata.Generation(-1)
 		for _, m := range f.newest {
@@ -168,6 +179,12 @@ func (c cluster) facts() facts {
 		f.ready[t.ID] = make(map[string]bool)
 		if t.Stateful {
 			f.ready[t.ID] = readyCopies(f.newest, t.ID, cmp.Or(c.options.AcceptableLag, DefaultAcceptableLag))
+		}
+		f.takers[t.ID] = make(map[string]bool)
+		for id := range f.ready[t.ID] {
+			if !f.leaves[id] {
+				f.takers[t.ID][id] = true
+			}
 		}
 		for _, m := range f.newest {
 			if slices.Contains(m.Owned, t.ID) && m.OwnedGeneration == highest {
@@ -274,13 +291,6 @@ func (c cluster) broken(a Assignment) string {
 		replicas := slices.Concat(r.active, r.standby, r.warmup)
 		slices.Sort(replicas)
 		withheld := slices.Contains(a.Withheld, t.ID)
-		standbys := min(c.options.Standbys, len(f.newest)-1)
-		if withheld {
-			standbys++ // the next active's
-		}
-		if !t.Stateful {
-			standbys = 0
-		}
 		switch {
 		case withheld != (len(r.active) == 0) || len(r.active) > 1:
 			return fmt.Sprintf("%v has actives %v, withheld %v", t.ID, r.active, withheld)
@@ -290,20 +300,102 @@ func (c cluster) broken(a Assignment) string {
 			return fmt.Sprintf("%v goes to %v under the feet of %q", t.ID, r.active, f.owner[t.ID])
 		case len(slices.Compact(replicas)) != len(r.active)+len(r.standby)+len(r.warmup):
 			return fmt.Sprintf("%v has two replicas on a node: %v", t.ID, replicas)
-		case !withheld && len(f.ready[t.ID]) > 0 && !f.ready[t.ID][r.active[0]]:
-			return fmt.Sprintf("%v goes to %v, which is not ready", t.ID, r.active)
-		case len(r.standby) != standbys:
-			return fmt.Sprintf("%v has standbys %v, not %d", t.ID, r.standby, standbys)
-		case !t.Stateful && len(r.warmup) > 0:
-			return fmt.Sprintf("%v is stateless and warms up", t.ID)
+		case !t.Stateful && len(r.standby)+len(r.warmup) > 0:
+			return fmt.Sprintf("%v is stateless and has standbys %v, warm-ups %v", t.ID, r.standby, r.warmup)
+		}
+		for _, s := range []string{
+			c.activeBroken(f, t, r.active, r.standby), c.standbysBroken(f, t, r.active, r.standby), f.leaversBroken(c.previous, t, r.active, r.standby, r.warmup),
+		} {
+			if s != "" {
+				return s
+			}
 		}
 		for _, s := range r.standby {
-			for m := range f.ready[t.ID] {
-				if !f.ready[t.ID][s] && !slices.Contains(replicas, m) {
+			for m := range f.takers[t.ID] {
+				if !f.stuck && !f.leaves[s] && !f.ready[t.ID][s] && !slices.Contains(replicas, m) {
 					return fmt.Sprintf("%v gives up the copy of %s, which is ready, for that of %s", t.ID, m, s)
 				}
 			}
 		}
+	}
+	return ""
+}
+
+// activeBroken says why a task, withheld if it has no active, may not be run like that, or nothing.
+func (c cluster) activeBroken(f facts, t Task, active, standby []string) string {
+	ready, takers, owner := f.ready[t.ID], f.takers[t.ID], f.owner[t.ID]
+	switch {
+	case !t.Stateful, len(ready) == 0:
+		if len(active) > 0 && f.leaves[active[0]] {
+			return fmt.Sprintf("%v is of no use to %v, which leaves", t.ID, active)
+		}
+	case len(active) == 0 && len(takers) > 0:
+		if !slices.ContainsFunc(standby, func(id string) bool { return takers[id] }) {
+			return fmt.Sprintf("%v is withheld for nobody who could have it", t.ID)
+		}
+	case len(active) == 0 && owner != "":
+		return fmt.Sprintf("%v is withheld from %s though nobody could have it", t.ID, owner)
+	case len(active) == 0: // several have to give it up first
+	case len(takers) > 0 && !takers[active[0]]:
+		return fmt.Sprintf("%v goes to %v, which is not ready or leaves", t.ID, active)
+	case len(takers) == 0 && active[0] != owner && !ready[active[0]]:
+		return fmt.Sprintf("%v goes to %v, which is not ready", t.ID, active)
+	}
+	return ""
+}
+
+// standbysBroken says how the standbys of members that stay are not as many as there should be, or nothing.
+func (c cluster) standbysBroken(f facts, t Task, active, standby []string) string {
+	if !t.Stateful || f.stuck {
+		return ""
+	}
+	have := 0
+	for _, id := range standby {
+		if !f.leaves[id] {
+			have++
+		}
+	}
+	staying := len(f.newest) - len(f.leaves)
+	withNext := 1 + min(c.options.Standbys, staying-1) // while withheld, the next active's is one more
+	alone := min(c.options.Standbys, staying)          // the active is at a member that leaves
+	switch {
+	case len(active) == 0 && (have == withNext || len(f.takers[t.ID]) == 0 && have == alone):
+	case len(active) > 0 && f.leaves[active[0]] && have == alone:
+	case len(active) > 0 && !f.leaves[active[0]] && have == withNext-1:
+	default:
+		return fmt.Sprintf("%v has %d standbys at members that stay", t.ID, have)
+	}
+	return ""
+}
+
+// leaversBroken says what a member that leaves gets though it did not have it, or nothing. It may have what only its
+// copy can run.
+func (f facts) leaversBroken(previous *Map, t Task, active, standby, warmup []string) string {
+	for _, m := range f.newest {
+		last := len(f.takers[t.ID]) == 0 && f.ready[t.ID][m.ID]
+		had := slices.Contains(m.Owned, t.ID)
+		if previous != nil {
+			for _, h := range previous.Hosts {
+				had = had || h.Node == m.Node && (slices.Contains(h.Active, t.ID) || slices.Contains(h.Standby, t.ID))
+			}
+		}
+		_, state := m.Lags[t.ID]
+		switch {
+		case f.stuck && len(active) > 0 && slices.Contains(standby, m.ID) && !had:
+			return fmt.Sprintf("%v is new to %s, and all drain", t.ID, m.ID)
+		case !f.leaves[m.ID]:
+		case slices.Contains(warmup, m.ID):
+			return fmt.Sprintf("%v warms up at %s, which leaves", t.ID, m.ID)
+		case slices.Contains(active, m.ID) && (f.owner[t.ID] != m.ID || len(f.takers[t.ID]) > 0) && !(last && f.owner[t.ID] == ""):
+			return fmt.Sprintf("%v is run by %s, which leaves", t.ID, m.ID)
+		case slices.Contains(standby, m.ID) && !(had && state) && !last:
+			return fmt.Sprintf("%v gets a standby at %s, which leaves", t.ID, m.ID)
+		case t.Stateful && had && state && f.owner[t.ID] == m.ID && !slices.Contains(standby, m.ID) && !slices.Contains(active, m.ID):
+			return fmt.Sprintf("%s has to forget %v before it leaves", m.ID, t.ID)
+		}
+	}
+	if f.stuck && len(warmup) > 0 {
+		return fmt.Sprintf("%v warms up, and all drain", t.ID)
 	}
 	return ""
 }
@@ -313,9 +405,18 @@ func (c cluster) uneven(a Assignment) string {
 	capacity := 0
 	weight := make(map[string]int)
 	f := c.facts()
+	if f.stuck {
+		return "" // as it was
+	}
 	racks := make(map[string]bool)
 	rack := make(map[string]string)
 	for _, m := range f.newest {
+		if f.leaves[m.ID] {
+			if g := a.Members[m.ID]; len(g.Active) > 0 {
+				return fmt.Sprintf("%s leaves and still runs %v", m.ID, g.Active)
+			}
+			continue
+		}
 		weight[m.ID] = max(1, m.Capacity)
 		capacity += weight[m.ID]
 		racks[m.Rack] = true
@@ -355,7 +456,7 @@ func (c cluster) uneven(a Assignment) string {
 	for _, t := range c.tasks {
 		in := make(map[string]bool)
 		for id, g := range a.Members {
-			if slices.Contains(g.Active, t.ID) || slices.Contains(g.Standby, t.ID) {
+			if !f.leaves[id] && (slices.Contains(g.Active, t.ID) || slices.Contains(g.Standby, t.ID)) {
 				in[rack[id]] = true
 			}
 		}

@@ -22,6 +22,12 @@
 //     where they are unless a better rack is free or their member has more than its share; and even then a ready copy
 //     stays until its replacement is, which is a warm-up till then (after those of 3).
 //  7. The same input, in any order, gives the same output.
+//  8. A member that drains gets nothing new, has no share and is no replica as far as 3, 4 and 6 count them. An active of
+//     its goes to a ready replica elsewhere, by the same hand-over as any; while there is none the member keeps it, and the
+//     place that it is for reads up, as in 3 and before others. A stateless task goes at once. What the member follows it
+//     follows on until it leaves, beside the others, so that it can serve meanwhile. Only a task that nobody owns and of
+//     which no other member has a ready copy goes to one that drains, rather than be nobody's. When all members drain,
+//     each keeps what it has and nobody gets anything but what would be nobody's.
 //
 // While a task is withheld, the member that is to have it next is among its standbys, beside the usual number, and the
 // one that gives it up stays on as a standby where Standbys allows; so reads go on from the same copies.

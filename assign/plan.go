@@ -31,7 +31,10 @@ func Plan(members []Member, tasks []Task, previous *Map, o Options) (Assignment,
 type plan struct {
 	options  Options
 	members  []Member // one a node, sorted by node, capacities at least 1
-	capacity int64    // of all members
+	leaves   []bool   // who hands everything over: who drains while somebody stays
+	staying  int      // how many stay
+	stuck    bool     // all drain, so nobody leaves and nothing moves
+	capacity int64    // of all who stay
 	tasks    []Task   // sorted
 	index    map[metadata.TaskID]int
 	stateful int // how many tasks are
@@ -42,6 +45,7 @@ type plan struct {
 	was      []int  // whose active it was in the previous map
 	copies   [][]replica
 	anyReady []bool // whether any of copies is
+	taker    []bool // whether any copy of a member that stays is
 	scratch  []memberCost
 
 	// What will be, by task.
@@ -75,10 +79,7 @@ func newPlan(members []Member, tasks []Task, o Options) (*plan, error) {
 	if p.members, err = current(members); err != nil {
 		return nil, err
 	}
-	for i := range p.members {
-		p.members[i].Capacity = max(1, p.members[i].Capacity)
-		p.capacity += int64(p.members[i].Capacity)
-	}
+	p.weighMembers()
 	p.tasks = slices.SortedFunc(slices.Values(tasks), func(a, b Task) int { return a.ID.Compare(b.ID) })
 	p.index = make(map[metadata.TaskID]int, len(tasks))
 	for i, t := range p.tasks {
@@ -95,10 +96,32 @@ func newPlan(members []Member, tasks []Task, o Options) (*plan, error) {
 	n := len(p.tasks)
 	p.owner, p.was = nobody(n), nobody(n)
 	p.next, p.wanted = nobody(n), nobody(n)
-	p.tied, p.withheld, p.anyReady = make([]bool, n), make([]bool, n), make([]bool, n)
+	p.tied, p.withheld = make([]bool, n), make([]bool, n)
+	p.anyReady, p.taker = make([]bool, n), make([]bool, n)
 	p.copies = make([][]replica, n)
 	p.standbys, p.warmups, p.awaited = make([][]int, n), make([][]int, n), make([][]int, n)
 	return p, nil
+}
+
+// weighMembers finds out who leaves, and what those who stay can carry.
+func (p *plan) weighMembers() {
+	for _, m := range p.members {
+		if !m.Draining {
+			p.staying++
+		}
+	}
+	if p.stuck = p.staying == 0; p.stuck {
+		p.staying = len(p.members)
+	}
+	for i := range p.members {
+		m := &p.members[i]
+		m.Capacity = max(1, m.Capacity)
+		leaves := m.Draining && !p.stuck
+		p.leaves = append(p.leaves, leaves)
+		if !leaves {
+			p.capacity += int64(m.Capacity)
+		}
+	}
 }
 
 // nobody is so many times -1.
@@ -247,20 +270,27 @@ func (p *plan) weighCopies() {
 			c := &copies[i]
 			c.ready = c.state && (best < 0 || c.lag >= 0 && c.lag <= limit)
 			p.anyReady[t] = p.anyReady[t] || c.ready
+			p.taker[t] = p.taker[t] || c.ready && !p.leaves[c.member]
 		}
 	}
 }
 
-// mayRun says whether member m may have the active of task t now: its copy is ready, or nobody's is.
+// mayRun says whether member m may have the active of task t now. While a ready copy is at a member that stays, one of
+// those has to have it. Otherwise whoever owns it goes on; with no ready copy at all anybody may begin.
 func (p *plan) mayRun(t, m int) bool {
-	if !p.anyReady[t] {
-		return true
+	if p.taker[t] {
+		return !p.leaves[m] && p.isReady(t, m)
 	}
+	return p.owner[t] == m || !p.anyReady[t]
+}
+
+func (p *plan) isReady(t, m int) bool {
 	i, ok := p.find(t, m)
 	return ok && p.copies[t][i].ready
 }
 
-// placeActives gives each task to its target or, while that is not ready and another is, to one that is.
+// placeActives gives each task to its target or, while that is not ready and another is, to one that is: the owner if it
+// may go on, else one that stays, and only for want of any such copy one that leaves.
 func (p *plan) placeActives(target []int) {
 	load := make([]int, len(p.members))
 	var waiting []int
@@ -281,7 +311,7 @@ func (p *plan) placeActives(target []int) {
 	for _, t := range waiting {
 		best := -1
 		for _, c := range p.copies[t] {
-			if c.ready && (best < 0 || p.busier(load, best, c.member)) {
+			if c.ready && p.leaves[c.member] != p.taker[t] && (best < 0 || p.busier(load, best, c.member)) {
 				best = c.member
 			}
 		}

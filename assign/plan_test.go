@@ -16,9 +16,11 @@ import (
 //	tasks          the topology: one line a sub-topology, "0 partitions=4 [stateless]"
 //	options        standbys, acceptable-lag, max-warmups
 //	join           node, and optionally rack, capacity, incarnation: a member without anything
-//	leave          node: its member is gone, and its disk with it
+//	leave          node: its member is gone
+//	return         node, lag: a new process of a node that left, with the disk it had then (every copy is lag behind)
+//	drain          node: it wants to hand over and leave; with "no" no more
 //	restart        node, lag: a new process of the node, with its disk (every copy is lag behind); its old member is gone,
-//	               or with "zombie" still there
+//	               or with "zombie" still there; with "static" the new one has the old one's id
 //	lag            node, task, lag: the node's copy is so far behind ("none": it has no copy)
 //	claim          node, tasks, generation: what the node says it owns
 //	caught-up      optionally node: all its copies are at lag 0
@@ -42,6 +44,7 @@ const newCopyLag = 50_000
 type group struct {
 	cluster
 	generation metadata.Generation
+	gone       map[metadata.NodeID]Member
 }
 
 func (g *group) run(t *testing.T, d *datadriven.TestData) string {
@@ -65,8 +68,20 @@ func (g *group) run(t *testing.T, d *datadriven.TestData) string {
 	case "join":
 		g.join(t, d, scanNode(t, d))
 	case "leave":
-		node := scanNode(t, d)
-		g.members = slices.DeleteFunc(g.members, func(m Member) bool { return m.Node == node })
+		m := *g.member(t, d)
+		if g.gone == nil {
+			g.gone = make(map[metadata.NodeID]Member)
+		}
+		g.gone[m.Node] = m
+		g.members = slices.DeleteFunc(g.members, func(o Member) bool { return o.Node == m.Node })
+	case "return":
+		m, ok := g.gone[scanNode(t, d)]
+		if !ok {
+			d.Fatalf(t, "the node did not leave")
+		}
+		g.members = append(g.members, again(t, d, m))
+	case "drain":
+		g.member(t, d).Draining = !d.HasArg("no")
 	case "restart":
 		g.restart(t, d)
 	case "lag":
@@ -141,20 +156,30 @@ func (g *group) join(t *testing.T, d *datadriven.TestData, node metadata.NodeID)
 func (g *group) restart(t *testing.T, d *datadriven.TestData) {
 	t.Helper()
 	old := g.member(t, d)
-	m := *old
-	m.Incarnation++
-	m.ID = fmt.Sprintf("%s-%d", m.Node, m.Incarnation)
-	m.Owned, m.OwnedGeneration, m.Lags = nil, 0, make(map[metadata.TaskID]int64)
-	var lag int64
-	d.MaybeScanArgs(t, "lag", &lag)
-	for id := range old.Lags {
-		m.Lags[id] = lag
+	m := again(t, d, *old)
+	if d.HasArg("static") {
+		m.ID = old.ID
 	}
 	if d.HasArg("zombie") {
 		g.members = append(g.members, m)
 	} else {
 		*old = m
 	}
+}
+
+// again is the next process of old's node.
+func again(t *testing.T, d *datadriven.TestData, old Member) Member {
+	t.Helper()
+	m := old
+	m.Incarnation++
+	m.ID = fmt.Sprintf("%s-%d", m.Node, m.Incarnation)
+	m.Draining, m.Owned, m.OwnedGeneration, m.Lags = false, nil, 0, make(map[metadata.TaskID]int64)
+	var lag int64
+	d.MaybeScanArgs(t, "lag", &lag)
+	for id := range old.Lags {
+		m.Lags[id] = lag
+	}
+	return m
 }
 
 func (g *group) lag(t *testing.T, d *datadriven.TestData) string {

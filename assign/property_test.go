@@ -157,14 +157,21 @@ func TestPlanSettlesEvenlyWithFewSlowWarmups(t *testing.T) {
 }
 
 // However slowly copies catch up and however few warm-ups there may be, each task is handed over once at most, and only
-// as many as the first round had to.
+// as many as the first round had to. Only what a member that leaves had may go on at another that has caught up before
+// the one that it is for.
 func TestPlanHandsOverNoMoreThanTheFirstRoundHadTo(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	for range randomClusters / 20 {
 		c := settledGroup(r)
 		need := fewestMoves(t, c)
 		settled, a, handovers := c.settle(t, r, 0.7, 0, 200)
-		if handovers != need {
+		most := need
+		for _, m := range c.members {
+			if m.Draining {
+				most += len(m.Owned)
+			}
+		}
+		if handovers < need || handovers > most {
 			t.Fatalf("%d handovers where %d do\n%v", handovers, need, c)
 		}
 		settled.stays(t, c, a)

@@ -14,28 +14,34 @@ import (
 //  5. but a new place that still has to read up replaces no copy that is ready: that one stays, and the new place becomes
 //     a wish for a warm-up.
 //
+// A member that leaves is no place for any of these. What it follows it goes on following, beside the others.
+//
 // Every step of 3 lessens the pairs of replicas in one rack and every step of 4 the standbys beyond the shares, so both
 // end, and where neither finds anything to do a plan changes nothing.
 func (p *plan) placeStandbys() {
-	want := min(p.options.Standbys, len(p.members)-1)
 	s := &standbyPlacer{plan: p, load: make([]int, len(p.members)), busy: make([]int, len(p.members))}
-	for _, m := range p.next {
+	total := 0
+	for t, m := range p.next {
 		s.busy[m]++
+		if p.tasks[t].Stateful {
+			total += s.want(t)
+		}
 	}
 	for m := range p.members {
-		share, rest := p.share(p.stateful*want, m)
+		share, rest := p.share(total, m)
 		if rest {
 			share++
 		}
 		s.share = append(s.share, share)
 	}
 	s.numberRacks()
-	s.each(func(t int) { s.keep(t, want) })
-	s.each(func(t int) { s.fill(t, want) })
+	s.each(s.keep)
+	s.each(s.fill)
 	s.each(s.spread)
 	s.each(s.relieve)
 	s.each(s.protect)
 	s.each(s.keepNext)
+	s.each(s.keepLeaving)
 }
 
 type standbyPlacer struct {
@@ -75,9 +81,21 @@ func (s *standbyPlacer) each(f func(t int)) {
 	}
 }
 
-// free says that member m has no replica of task t yet.
+// want is how many standbys task t should have, at members that stay.
+func (s *standbyPlacer) want(t int) int {
+	places := s.staying
+	switch {
+	case s.stuck:
+		return 0 // nobody gets anything; see keepLeaving
+	case !s.leaves[s.next[t]]:
+		places--
+	}
+	return min(s.options.Standbys, places)
+}
+
+// free says that member m is a place for a replica of task t: it stays and has none yet.
 func (s *standbyPlacer) free(t, m int) bool {
-	return m != s.next[t] && !slices.Contains(s.standbys[t], m)
+	return m != s.next[t] && !s.leaves[m] && !slices.Contains(s.standbys[t], m)
 }
 
 func (s *standbyPlacer) add(t, m int) {
@@ -100,11 +118,11 @@ func (s *standbyPlacer) move(t, i, m int) {
 }
 
 // keep lets copies stay where they are.
-func (s *standbyPlacer) keep(t, want int) {
-	for len(s.standbys[t]) < want {
+func (s *standbyPlacer) keep(t int) {
+	for want := s.want(t); len(s.standbys[t]) < want; {
 		best := -1
 		for _, c := range s.copies[t] {
-			if s.class(t, c.member) > classGiven || !s.free(t, c.member) {
+			if s.class(t, c.member) > classWarmup || !s.free(t, c.member) {
 				continue
 			}
 			if best < 0 || s.class(t, c.member) < s.class(t, best) ||
@@ -120,8 +138,8 @@ func (s *standbyPlacer) keep(t, want int) {
 }
 
 // fill finds places for the missing standbys.
-func (s *standbyPlacer) fill(t, want int) {
-	for len(s.standbys[t]) < want {
+func (s *standbyPlacer) fill(t int) {
+	for want := s.want(t); len(s.standbys[t]) < want; {
 		best := -1
 		for m := range s.members {
 			if s.free(t, m) && (best < 0 || s.better(t, m, best)) {
@@ -177,8 +195,8 @@ func (s *standbyPlacer) spread(t int) {
 func (s *standbyPlacer) relieve(t int) {
 	for i := 0; i < len(s.standbys[t]); i++ {
 		m := s.standbys[t][i]
-		if s.load[m] <= s.share[m] {
-			continue
+		if s.load[m] <= s.share[m] || m == s.wanted[t] {
+			continue // what will be the active there reads on
 		}
 		from, best := s.rack[m], -1
 		for n := range s.members {
@@ -203,7 +221,8 @@ func (s *standbyPlacer) relieve(t int) {
 const (
 	classStandby = iota // is its standby and ready
 	classReady          // is ready
-	classGiven          // is its standby or warm-up
+	classFollows        // is its standby
+	classWarmup         // is its warm-up
 	classWanted         // will have the active, so has to read up anyway
 	classState          // has some state
 	classNothing
@@ -217,8 +236,10 @@ func (p *plan) class(t, m int) int {
 			return classStandby
 		case c.ready:
 			return classReady
-		case c.given:
-			return classGiven
+		case c.stood:
+			return classFollows
+		case c.warmed:
+			return classWarmup
 		case c.state:
 			class = classState
 		}
@@ -253,5 +274,16 @@ func (s *standbyPlacer) protect(t int) {
 func (s *standbyPlacer) keepNext(t int) {
 	if s.withheld[t] {
 		s.standbys[t] = append(s.standbys[t], s.next[t])
+	}
+}
+
+// keepLeaving lets members that leave, or would if not all did, follow what they had: they serve it until they go.
+func (s *standbyPlacer) keepLeaving(t int) {
+	for _, c := range s.copies[t] {
+		m := c.member
+		had := c.stood || s.owner[t] == m || s.was[t] == m
+		if (s.leaves[m] || s.stuck) && m != s.next[t] && had && c.state {
+			s.standbys[t] = append(s.standbys[t], m)
+		}
 	}
 }

@@ -29,7 +29,12 @@ const (
 //
 // At each of the last three steps the rounded-down share is free and one task more costs more than all else. As the sum
 // of what flows is fixed, a flow has the fewest of these only if it fills every rounded-down share.
+//
+// Members that leave have no share and are no place for anything. When all drain, nothing moves that can stay.
 func (p *plan) target() []int {
+	if p.stuck {
+		return p.stay()
+	}
 	f := p.network()
 	f.mincost(f.source, f.sink)
 	left := make([][]int, len(f.hubs)) // of what flows through the hubs
@@ -56,6 +61,32 @@ func (p *plan) target() []int {
 			left[b.column][i] -= n
 			give(n, place.member)
 		}
+	}
+	return target
+}
+
+// stay is the target when all drain: each task where it is. One that nobody owns, or whose owner has to give way to a
+// ready copy, goes to the least busy of those that may run it, if possible where it was.
+func (p *plan) stay() []int {
+	target := nobody(len(p.tasks))
+	load := make([]int, len(p.members))
+	for t := range p.tasks {
+		if m := p.owner[t]; m >= 0 && p.mayRun(t, m) {
+			target[t] = m
+			load[m]++
+		}
+	}
+	for t, best := range target {
+		if best >= 0 {
+			continue
+		}
+		for m := range p.members {
+			if p.mayRun(t, m) && (best < 0 || best != p.was[t] && (m == p.was[t] || p.busier(load, best, m))) {
+				best = m
+			}
+		}
+		target[t] = best
+		load[best]++
 	}
 	return target
 }
@@ -136,8 +167,11 @@ func (p *plan) network() *targetNetwork {
 	return f
 }
 
-// share is member m's part of so many tasks, rounded down, and whether there is a rest.
+// share is member m's part of so many tasks, rounded down, and whether there is a rest. One that leaves has none.
 func (p *plan) share(tasks, m int) (int, bool) {
+	if p.leaves[m] {
+		return 0, false
+	}
 	weighted := int64(tasks) * int64(p.members[m].Capacity)
 	return int(weighted / p.capacity), weighted%p.capacity != 0
 }
@@ -192,9 +226,13 @@ type memberCost struct {
 }
 
 // costs says what task t costs at the members where it is not the same as elsewhere, by member, and what elsewhere.
-// Only an owner that may go on counts as one: an active that reads up while another copy has caught up moves anyway.
+// Only an owner that may go on counts as one: an active that reads up while another copy has caught up moves anyway, and
+// so does one whose member leaves.
 func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
 	owner := p.owner[t]
+	if owner >= 0 && p.leaves[owner] {
+		owner = -1
+	}
 	if !p.tasks[t].Stateful {
 		switch {
 		case owner >= 0:
@@ -208,12 +246,15 @@ func (p *plan) costs(t int, move int64) ([]memberCost, int64) {
 	later := move // what it costs to go where it cannot go now: a handover from whoever has it meanwhile
 	if owner < 0 || !p.mayRun(t, owner) {
 		owner, move = -1, 0
-		if !p.anyReady[t] {
+		if !p.taker[t] {
 			later = 0
 		}
 	}
 	costs := p.scratch[:0]
 	for _, c := range p.copies[t] {
+		if p.leaves[c.member] {
+			continue
+		}
 		cost := later
 		if c.ready {
 			cost = move

@@ -11,8 +11,8 @@ type warmup struct {
 	active       bool
 }
 
-// placeWarmups makes the wishes come true as far as MaxWarmups goes: those for actives first, then those begun, then the
-// ones with the least to read. A member that is a standby of the task needs no warm-up, only to be awaited.
+// placeWarmups makes the wishes come true as far as MaxWarmups goes: those for actives first, of members
+// that leave before others, then those begun, then the ones with the least to read. A member that is a standby of the task needs no warm-up, only to be awaited.
 func (p *plan) placeWarmups() {
 	for t, m := range p.wanted {
 		if m >= 0 {
@@ -50,6 +50,7 @@ func (p *plan) compareWarmups(a, b warmup) int {
 	ra, rb := p.has(a), p.has(b)
 	return cmp.Or(
 		first(a.active, b.active),
+		first(a.active && p.leaves[p.next[a.task]], b.active && p.leaves[p.next[b.task]]),
 		first(ra.warmed, rb.warmed),
 		first(ra.state && ra.lag >= 0, rb.state && rb.lag >= 0),
 		cmp.Compare(ra.lag, rb.lag),
