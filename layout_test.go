@@ -26,7 +26,8 @@ var allowed = map[string][]string{
 	"store":       {},
 	"assign":      {"metadata"},
 	"kafka":       {"metadata"},
-	"node":        {"assign", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "store", "topology"},
+	"group":       {"assign", "kafka", "metadata"},
+	"node":        {"assign", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "store", "topology"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
 	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
 	"client":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
@@ -39,7 +40,7 @@ var allowed = map[string][]string{
 // confined maps an external import prefix to the only packages that may use it.
 var confined = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
-	"github.com/twmb/franz-go/":    {"kafka", "node"},
+	"github.com/twmb/franz-go/":    {"group", "kafka", "node"},
 	"google.golang.org/grpc":       {"node", "router", "client", "iqerr", "proto/iq/v1"},
 }
 

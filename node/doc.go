@@ -3,8 +3,8 @@
 //
 // # Who owns what
 //
-//   - member.go keeps the node in the consumer group and gets its assignment; lease.go says until when the node may
-//     speak as the active of what it owns.
+//   - A group.Member keeps the node in the consumer group and gets its assignment; a group.Lease says until when the node
+//     may speak as the active of what it owns.
 //   - worker.go runs the active tasks, handover.go takes and gives them; task.go is one of them, promote.go how it becomes
 //     ready, txn.go the commit.
 //   - replica.go is one store partition with its role and state, replicas.go all of them. A kafka.Fetcher reads the

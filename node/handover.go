@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/group"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
 
 // assigned is called by the member with what the group gave.
-func (w *worker) assigned(a *membership) {
+func (w *worker) assigned(a *group.Membership) {
 	w.mail.Lock()
 	w.mail.assignment, w.mail.newest = a, a
 	w.mail.Unlock()
@@ -26,7 +27,7 @@ func (w *worker) claims() []metadata.TaskID {
 	defer w.mail.Unlock()
 	ids := slices.Clone(*w.owned.Load())
 	if w.mail.newest != nil {
-		ids = append(ids, w.mail.newest.given.Active...)
+		ids = append(ids, w.mail.newest.Given.Active...)
 	}
 	slices.SortFunc(ids, metadata.TaskID.Compare)
 	return slices.Compact(ids)
@@ -81,13 +82,13 @@ func (w *worker) abandon(ctx context.Context) {
 }
 
 // reassign gives up the tasks that the assignment does not name, after a last commit, and begins to promote new ones.
-func (w *worker) reassign(a *membership) {
-	w.generation = a.generation
+func (w *worker) reassign(a *group.Membership) {
+	w.generation = a.Generation
 	if w.holdUntil.IsZero() {
 		w.holdUntil = time.Now().Add(w.holdOff)
 	}
-	keep := make(map[metadata.TaskID]bool, len(a.given.Active))
-	for _, id := range a.given.Active {
+	keep := make(map[metadata.TaskID]bool, len(a.Given.Active))
+	for _, id := range a.Given.Active {
 		keep[id] = w.tasks.task(id) != nil
 	}
 	var revoked []*activeTask
@@ -105,11 +106,11 @@ func (w *worker) reassign(a *membership) {
 		w.stop(t)
 		delete(w.active, t.info.id)
 	}
-	w.replicas.assign(w.tasks.roles(a.given), a.generation, time.Now())
+	w.replicas.assign(w.tasks.roles(a.Given), a.Generation, time.Now())
 	vanished := vanishedHosts(a)
-	for _, id := range a.given.Active {
+	for _, id := range a.Given.Active {
 		if t := w.active[id]; t != nil { // who has come back must not be fenced
-			t.vanished = slices.DeleteFunc(t.vanished, func(node string) bool { return hasHost(&a.assignment, node) })
+			t.vanished = slices.DeleteFunc(t.vanished, func(node string) bool { return hasHost(&a.Assignment, node) })
 			continue
 		}
 		if !keep[id] {
@@ -129,8 +130,8 @@ func (w *worker) reassign(a *membership) {
 	w.mail.Unlock()
 	w.news.announce()
 	// A task may be claimed and never begun: its assignment was followed by one without it before the worker looked.
-	if len(revoked) > 0 || slices.ContainsFunc(a.claimed, func(id metadata.TaskID) bool { return !keep[id] }) {
-		w.member.ask() // join again without them, so that others get them
+	if len(revoked) > 0 || slices.ContainsFunc(a.Claimed, func(id metadata.TaskID) bool { return !keep[id] }) {
+		w.member.Rejoin() // join again without them, so that others get them
 	}
 }
 
@@ -139,13 +140,13 @@ func hasHost(m *assign.Map, node string) bool {
 }
 
 // vanishedHosts are, by task, the nodes that had the task as active before and have left.
-func vanishedHosts(a *membership) map[metadata.TaskID][]string {
-	if a.before == nil {
+func vanishedHosts(a *group.Membership) map[metadata.TaskID][]string {
+	if a.Before == nil {
 		return nil
 	}
 	vanished := make(map[metadata.TaskID][]string)
-	for _, h := range a.before.Hosts {
-		if hasHost(&a.assignment, string(h.Node)) {
+	for _, h := range a.Before.Hosts {
+		if hasHost(&a.Assignment, string(h.Node)) {
 			continue
 		}
 		for _, id := range h.Active {

@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/reflection"
 
+	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/group"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -33,6 +35,9 @@ const (
 
 // settleLimit bounds how long a starting node looks at its own stores before it joins the group.
 const settleLimit = 2 * time.Second
+
+// ErrReplaced says that another process has joined the group with this node's id. The older one ends with it.
+var ErrReplaced = group.ErrReplaced
 
 // A Node runs an application's tasks and serves their state. New makes it and starts nothing; Run owns every goroutine.
 type Node struct {
@@ -64,7 +69,7 @@ type running struct {
 	catalog  *kafka.Catalog
 	replicas *replicaSet
 	worker   *worker
-	member   *member
+	member   *group.Member
 	hosts    atomic.Pointer[metadata.HostMap]
 	changed  atomic.Pointer[map[string]countChange] // by store
 	awaited  atomic.Pointer[[]metadata.TaskID]      // see assign.Given.Awaited
@@ -127,7 +132,7 @@ func (n *Node) growTasks(up *running) {
 		n.log.Error("the topics do not fit the application any more", slog.Any("error", err))
 	case added > 0:
 		n.log.Warn("source topics have more partitions now", slog.Int("new_tasks", added))
-		up.member.ask()
+		up.member.Rejoin()
 	}
 	up.growError = ""
 	if err != nil {
@@ -271,7 +276,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 	// The node's context has ended; what is left has bounds of its own, so that a Kafka that hangs cannot hold it up.
 	leaving, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
 	defer cancelLeave()
-	if leaveErr := up.member.leave(leaving); leaveErr != nil {
+	if leaveErr := up.member.Leave(leaving); leaveErr != nil {
 		n.log.Warn("could not leave the group; it notices after the session timeout", slog.Any("error", leaveErr))
 	}
 	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
@@ -286,7 +291,7 @@ const shutdownShare = 3
 // assemble makes the parts that work with Kafka and returns what runs them.
 func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.BatchLimits, inputClient, changelogClient *kgo.Client) (*running, func(context.Context) error) {
 	base := time.Now()
-	held := newLease(n.cfg.Lease, base)
+	held := group.NewLease(n.cfg.Lease, base)
 	set := &replicaSet{
 		application: n.group, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
 		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log},
@@ -298,20 +303,17 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 	inputFetch := kafka.NewFetcher(inputClient, cat, n.log, inputs.cursors)
 	tail := kafka.NewFetcher(changelogClient, cat, n.log, set.cursors)
 	set.fetch = tail.Wake
-	m := &member{
-		cfg: n.cfg, group: n.group, cl: n.admin, lease: held, tasks: tasks, log: n.log, news: n.news, address: n.address,
-		beatNow: make(chan struct{}, 1), again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
-	}
-	m.mu.generation = -1
 	w := &worker{
-		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, member: m, news: n.news, log: n.log,
+		cfg: n.cfg, group: n.group, cl: n.admin, catalog: cat, replicas: set, tasks: tasks, news: n.news, log: n.log,
 		inputs: inputs, fetch: inputFetch.Wake, signal: make(chan struct{}, 1), wake: make(chan struct{}, 1),
 		promoted: make(chan *promotion), peeks: make(chan *peek), limits: limits,
 		active: make(map[metadata.TaskID]*activeTask), carries: make(map[metadata.TaskID]*carry), commitTimeout: n.cfg.TransactionTimeout, holdOff: n.holdOff,
 	}
 	w.mail.abort = func() {}
 	w.owned.Store(&[]metadata.TaskID{})
-	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w, member: m}
+	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w}
+	m := n.newMember(up, held)
+	w.member, up.member = m, m
 	up.checkCounts(n.log)
 	cat.Refreshed = func() {
 		n.growTasks(up)
@@ -319,16 +321,6 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 			up.version.Add(1)
 			n.roles.announce()
 		}
-	}
-	m.owned = w.claims
-	m.lags = func() map[metadata.TaskID]int64 { return set.taskLags(time.Now()) }
-	m.lost = w.lost
-	m.assigned = func(a *membership) {
-		hm := tasks.hostMap(a.assignment, a.generation)
-		up.hosts.Store(&hm)
-		up.awaited.Store(&a.given.Awaited)
-		w.assigned(a)
-		n.roles.announce()
 	}
 	set.adoptLocal(time.Now())
 	return up, func(ctx context.Context) error {
@@ -342,18 +334,42 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 		h.Go(func() error { return tail.Run(hctx) })
 		h.Go(func() error { return set.run(hctx) })
 		h.Go(func() error { return n.sampleEnds(hctx) })
-		h.Go(func() error { return m.beat(hctx) })
+		h.Go(func() error { return m.Beat(hctx) })
 		h.Go(func() error { return n.watchAwaited(hctx, up) })
 		h.Go(func() error { return w.purge(hctx) })
 		g.Go(func() error {
 			set.settle(gctx, settleLimit)
-			return m.run(gctx)
+			return m.Run(gctx)
 		})
 		g.Go(func() error { return w.run(gctx) })
 		err := g.Wait()
 		stopRest()
 		return errors.Join(err, h.Wait())
 	}
+}
+
+// newMember makes the member of the group that tells the node what the group gives it.
+func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
+	return group.New(group.Config{
+		Group: n.group, Client: n.admin, Log: n.log,
+		NodeID: n.cfg.NodeID, Address: n.address, Rack: n.cfg.Rack, Capacity: n.cfg.Capacity,
+		SessionTimeout: n.cfg.SessionTimeout, RebalanceTimeout: n.cfg.RebalanceTimeout, Heartbeat: n.cfg.GroupHeartbeat, Lease: held,
+		Topics: inputTopics(n.cfg.Topology),
+		Plan:   assign.Options{Standbys: n.cfg.Standbys, AcceptableLag: n.cfg.AcceptableLag, MaxWarmups: n.cfg.MaxWarmups},
+		Tasks:  up.tasks.planned,
+		Inputs: up.tasks.inputs,
+		Owned:  up.worker.claims,
+		Lags:   func() map[metadata.TaskID]int64 { return up.replicas.taskLags(time.Now()) },
+		Assigned: func(a *group.Membership) {
+			hm := up.tasks.hostMap(a.Assignment, a.Generation)
+			up.hosts.Store(&hm)
+			up.awaited.Store(&a.Given.Awaited)
+			up.worker.assigned(a)
+			n.roles.announce()
+		},
+		Lost:     up.worker.lost,
+		Announce: n.news.announce,
+	})
 }
 
 func (n *Node) hostMap() *metadata.HostMap {
@@ -398,7 +414,7 @@ func (n *Node) watchAwaited(ctx context.Context, up *running) error {
 		for _, id := range *awaited {
 			if lag, ok := lags[id]; ok && lag != metadata.LagUnknown && lag <= n.cfg.AcceptableLag {
 				asked = awaited // once for each assignment
-				up.member.ask()
+				up.member.Rejoin()
 				break
 			}
 		}

@@ -147,7 +147,7 @@ func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req
 	}
 	// What makes an active's answer good must hold before the read as well as after it.
 	was, flying := *r.now.Load(), r.flight.Load()
-	heldBefore := r.set.lease.valid(time.Now())
+	heldBefore := r.set.lease.Valid(time.Now())
 	before := r.input.Load() // before the value, so that it never covers what the value does not have
 	kv := r.kv.Load()
 	if kv == nil {
@@ -173,7 +173,7 @@ func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req
 	st := throughout(was, *r.now.Load())
 	f := facts{
 		standing: st, lag: r.lag(st, at.Position, flying, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
-		leaseValid: heldBefore && r.set.lease.valid(now),
+		leaseValid: heldBefore && r.set.lease.Valid(now),
 	}
 	if st.runsActive() && before != nil {
 		f.input = *before

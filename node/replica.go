@@ -378,8 +378,8 @@ func (r *replica) lag(s standing, position int64, flying *flight, now time.Time)
 		return lag
 	}
 	fresh := now
-	if !r.set.lease.valid(now) {
-		if fresh = r.set.lease.end(); fresh.IsZero() {
+	if !r.set.lease.Valid(now) {
+		if fresh = r.set.lease.End(); fresh.IsZero() {
 			return lag
 		}
 	} else {
@@ -417,7 +417,7 @@ func (r *replica) report(now time.Time) metadata.Replica {
 	return metadata.Replica{
 		Partition: r.id, Role: s.role, State: s.state, Generation: s.generation,
 		Lag:        r.lag(s, position, flying, now),
-		LeaseValid: s.role == metadata.RoleActive && r.set.lease.valid(now),
+		LeaseValid: s.role == metadata.RoleActive && r.set.lease.Valid(now),
 		Input:      r.inputPosition(s, position),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/iqgate/iqgate/group"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
@@ -32,7 +33,7 @@ func TestReadThatBeganBeforeThePromotionIsNoneOfTheActive(t *testing.T) {
 	}
 }
 
-func newTestReplica(base time.Time, held *lease) *replica {
+func newTestReplica(base time.Time, held *group.Lease) *replica {
 	set := &replicaSet{
 		lease: held, base: base, log: slog.New(slog.DiscardHandler), news: newNews(), roles: newNews(), wake: make(chan struct{}, 1),
 	}
@@ -44,7 +45,7 @@ func newTestReplica(base time.Time, held *lease) *replica {
 func TestBrokenStoreKnowsNoLag(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
-	r := newTestReplica(base, newLease(time.Second, base))
+	r := newTestReplica(base, group.NewLease(time.Second, base))
 	standby := standing{metadata.RoleStandby, metadata.StateRunning, 1}
 	r.addSample(sample{At: base, End: 5})
 	if got := r.lag(standby, 1000, nil, base.Add(time.Second)); got.Offsets != 0 || got.Time != time.Second {
@@ -63,7 +64,7 @@ func TestBrokenStoreKnowsNoLag(t *testing.T) {
 func TestUnreadableChangelogIsNotFetchedInAHotLoop(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
-	r := newTestReplica(base, newLease(time.Second, base))
+	r := newTestReplica(base, group.NewLease(time.Second, base))
 	kv, err := store.Open("", store.ID{Application: "app", Store: "s", Changelog: "app-s-changelog"}, store.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -89,8 +90,8 @@ func TestCommitInFlightAtTheReadCountsAfterItHasLanded(t *testing.T) {
 	t.Parallel()
 	base := time.Now()
 	now := base.Add(10 * time.Second)
-	held := newLease(time.Second, base)
-	held.renew(now)
+	held := group.NewLease(time.Second, base)
+	held.Renew(now)
 	r := newTestReplica(base, held)
 	active := standing{metadata.RoleActive, metadata.StateRunning, 1}
 	if got := r.lag(active, 5, nil, now).Time; got != 0 {

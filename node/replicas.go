@@ -15,6 +15,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/group"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
@@ -35,7 +36,7 @@ type replicaSet struct {
 	application  string
 	cl           *kgo.Client
 	catalog      *kafka.Catalog
-	lease        *lease
+	lease        *group.Lease
 	log          *slog.Logger
 	news         *news // any change
 	roles        *news // a change of role or state

@@ -48,6 +48,14 @@ type taskList struct {
 // task is the task of that id, nil if there is none.
 func (t *taskTable) task(id metadata.TaskID) *taskInfo { return t.all.Load().byID[id] }
 
+// inputs are the task's input partitions, none if there is no such task.
+func (t *taskTable) inputs(id metadata.TaskID) []metadata.TopicPartition {
+	if info := t.task(id); info != nil {
+		return info.inputs
+	}
+	return nil
+}
+
 // planned are all tasks, as the assignment is planned with.
 func (t *taskTable) planned() []assign.Task { return t.all.Load().plan }
 

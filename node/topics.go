@@ -28,6 +28,16 @@ func topicsOf(t *topology.Topology) []string {
 	return slices.Compact(names)
 }
 
+// inputTopics are the topics that the application reads, sorted; one that two sub-topologies read is there twice.
+func inputTopics(t *topology.Topology) []string {
+	var names []string
+	for _, s := range t.Subtopologies() {
+		names = append(names, s.SourceTopics...)
+	}
+	slices.Sort(names)
+	return names
+}
+
 // writtenTopics are the changelogs and the topics of sinks.
 func writtenTopics(t *topology.Topology) []string {
 	var names []string

@@ -120,7 +120,7 @@ func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[m
 	}
 	for {
 		changed := w.news.wait()
-		id, generation, ok := w.member.current()
+		id, generation, ok := w.member.Current()
 		if !ok {
 			return errNoMember
 		}
@@ -135,7 +135,7 @@ func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[m
 			return err
 		}
 		for {
-			nowID, now, ok := w.member.current()
+			nowID, now, ok := w.member.Current()
 			if !ok || nowID != id {
 				return errors.Join(err, errNoMember)
 			}

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/iqgate/iqgate/group"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
@@ -38,7 +39,7 @@ type worker struct {
 	catalog  *kafka.Catalog
 	replicas *replicaSet
 	tasks    *taskTable
-	member   *member
+	member   *group.Member
 	news     *news
 	log      *slog.Logger
 
@@ -51,8 +52,8 @@ type worker struct {
 
 	mail struct {
 		sync.Mutex
-		assignment *membership
-		newest     *membership // assigned, and not taken over by reassign yet
+		assignment *group.Membership
+		newest     *group.Membership // assigned, and not taken over by reassign yet
 		lost       []chan struct{}
 		abort      context.CancelFunc // ends the transaction in progress
 	}

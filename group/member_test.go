@@ -1,6 +1,6 @@
 //go:build synctests
 
-package node
+package group
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/iqgate/iqgate/assign"
 	"github.com/iqgate/iqgate/metadata"
-	"github.com/iqgate/iqgate/topology"
 )
 
 // A static member that does not rejoin in time stays in the group with what it told last, and what it was given since goes
@@ -44,24 +43,25 @@ func TestMissedGenerationDropsWhatIsOwnedBeforeTheNewOneCounts(t *testing.T) {
 				}
 				defer cl.Close()
 				lost := 0
-				m := &member{
-					cfg:   Config{NodeID: "a", Topology: &topology.Topology{}, SessionTimeout: 10 * time.Second, RebalanceTimeout: 6 * time.Second},
-					group: "app", cl: cl, lease: newLease(time.Second, time.Now()), log: slog.New(slog.DiscardHandler), news: newNews(),
-					beatNow: make(chan struct{}, 1), again: make(chan struct{}, 1), gone: make(chan struct{}, 1),
-					owned:    func() []metadata.TaskID { return nil },
-					lags:     func() map[metadata.TaskID]int64 { return nil },
-					assigned: func(*membership) {},
-				}
-				m.mu.generation = -1
-				m.lost = func(context.Context) {
-					lost++
-					if _, _, ok := m.current(); ok {
-						t.Error("a commit would find a membership while the worker still owns something")
-					}
-					if m.lease.valid(time.Now()) {
-						t.Error("the lease holds while the worker still owns something")
-					}
-				}
+				held := NewLease(time.Second, time.Now())
+				var m *Member
+				m = New(Config{
+					Group: "app", NodeID: "a", Client: cl, Log: slog.New(slog.DiscardHandler), Lease: held,
+					SessionTimeout: 10 * time.Second, RebalanceTimeout: 6 * time.Second,
+					Owned:    func() []metadata.TaskID { return nil },
+					Lags:     func() map[metadata.TaskID]int64 { return nil },
+					Assigned: func(*Membership) {},
+					Announce: func() {},
+					Lost: func(context.Context) {
+						lost++
+						if _, _, ok := m.Current(); ok {
+							t.Error("a commit would find a membership while the worker still owns something")
+						}
+						if held.Valid(time.Now()) {
+							t.Error("the lease holds while the worker still owns something")
+						}
+					},
+				})
 				for _, generation := range test.generations {
 					k.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
 						resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
@@ -78,10 +78,10 @@ func TestMissedGenerationDropsWhatIsOwnedBeforeTheNewOneCounts(t *testing.T) {
 					if err := m.join(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					if _, now, ok := m.current(); !ok || now != generation {
+					if _, now, ok := m.Current(); !ok || now != generation {
 						t.Errorf("generation is %d, %v, want %d", now, ok, generation)
 					}
-					m.lease.renew(time.Now())
+					held.Renew(time.Now())
 				}
 				if lost != test.lost {
 					t.Errorf("lost %d times, want %d", lost, test.lost)

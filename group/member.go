@@ -1,4 +1,4 @@
-package node
+package group
 
 import (
 	"context"
@@ -32,43 +32,63 @@ var ErrReplaced = errors.New("another process runs with the same node id")
 // errLost says that the group does not know this member any more, or has gone on without it.
 var errLost = errors.New("the group went on without this node")
 
-// A membership is what the group gave this node in one generation.
-type membership struct {
-	generation metadata.Generation
-	assignment assign.Map
-	given      assign.Given
-	// claimed are the tasks that this node told as owned when it joined.
-	claimed []metadata.TaskID
-	// before is the map of the generation before, as far as this node knows it.
-	before *assign.Map
+// A Membership is what the group gave this node in one generation.
+type Membership struct {
+	Generation metadata.Generation
+	Assignment assign.Map
+	Given      assign.Given
+	// Claimed are the tasks that this node told as owned when it joined.
+	Claimed []metadata.TaskID
+	// Before is the map of the generation before, as far as this node knows it.
+	Before *assign.Map
 }
 
-// A member keeps the node in the consumer group: JoinGroup, SyncGroup and Heartbeat by requests of its own, because the
+// A Config is what a member needs to know of its node. Every field is required but Rack, which may be empty. The functions
+// are called by the goroutine of Run alone.
+type Config struct {
+	Group  string // the application's name
+	Client *kgo.Client
+	Log    *slog.Logger
+
+	NodeID   string // the group.instance.id
+	Address  string // where the node is reached; told to everybody
+	Rack     string
+	Capacity int
+
+	SessionTimeout   time.Duration // after how long without a heartbeat the group gives the node's tasks to others
+	RebalanceTimeout time.Duration // how long the group waits for a member to rejoin
+	Heartbeat        time.Duration // between two heartbeats
+	// Lease is renewed by heartbeats that come back well and revoked with the membership.
+	Lease *Lease
+
+	// Topics are those that the application reads, sorted; other tools see them. They are not written.
+	Topics []string
+	// Plan says how the leader assigns, Tasks to what, and Inputs are a task's input partitions, none if it is not known.
+	Plan   assign.Options
+	Tasks  func() []assign.Task
+	Inputs func(metadata.TaskID) []metadata.TopicPartition
+
+	// Owned are the active tasks that the node has not given up.
+	Owned func() []metadata.TaskID
+	// Lags are the lags of the tasks that have local state.
+	Lags func() map[metadata.TaskID]int64
+	// Assigned takes what the group gave. It must not wait for a commit, since that may wait for the next generation.
+	Assigned func(*Membership)
+	// Lost ends all that the node owns, and returns when it has dropped everything.
+	Lost func(ctx context.Context)
+	// Announce wakes whoever waits for the membership that Current tells to change.
+	Announce func()
+}
+
+// A Member keeps the node in the consumer group: JoinGroup, SyncGroup and Heartbeat by requests of its own, because the
 // lease needs the answer to each heartbeat, the assignment every byte, and the commit the generation of its moment.
 //
 // Rebalances are cooperative (KIP-429): the node joins while it goes on processing and tells what it owns; a task that
 // moves is withheld until its owner has handed it over and rejoined without it.
 //
-// run owns joining; beat owns heartbeats, during a join too. They meet in mu.
-type member struct {
-	cfg   Config
-	group string
-	cl    *kgo.Client
-	lease *lease
-	tasks *taskTable
-	log   *slog.Logger
-	news  *news
-
-	// address is where the node is reached; told to everybody.
-	address string
-	// owned are the active tasks that the worker has not given up, see worker.claims.
-	owned func() []metadata.TaskID
-	// lags are the lags of the tasks that have local state.
-	lags func() map[metadata.TaskID]int64
-	// assigned hands a membership to the worker.
-	assigned func(*membership)
-	// lost tells the worker that it owns nothing any more, and returns when it has dropped everything.
-	lost func(ctx context.Context)
+// Run owns joining; Beat owns heartbeats, during a join too. They meet in mu.
+type Member struct {
+	cfg Config
 
 	beatNow chan struct{} // holds a token when a heartbeat is due before its time
 
@@ -82,23 +102,32 @@ type member struct {
 		generation int32
 		joining    bool
 	}
-	last *assign.Map // of the newest generation; run's alone
-	// complained is what the log was told last of a heartbeat; beat's alone.
+	last *assign.Map // of the newest generation; Run's alone
+	// complained is what the log was told last of a heartbeat; Beat's alone.
 	complained string
 }
 
-// ask wants a rebalance soon: something changed that the leader should know.
-func (m *member) ask() { kafka.Poke(m.again) }
+// New makes a member that has not joined yet. It starts nothing.
+func New(cfg Config) *Member {
+	m := &Member{
+		cfg: cfg, beatNow: make(chan struct{}, 1), again: make(chan struct{}, 1), gone: make(chan struct{}, 1), fatal: make(chan error, 1),
+	}
+	m.mu.generation = -1
+	return m
+}
 
-// current is the membership that a commit carries.
-func (m *member) current() (id string, generation int32, ok bool) {
+// Rejoin wants a rebalance soon: something changed that the leader should know.
+func (m *Member) Rejoin() { kafka.Poke(m.again) }
+
+// Current is the membership that a commit carries.
+func (m *Member) Current() (id string, generation int32, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.id, m.mu.generation, m.mu.id != "" && m.mu.generation >= 0
 }
 
-// run joins and rejoins until ctx ends. It returns ErrReplaced when another process has taken the node id.
-func (m *member) run(ctx context.Context) error {
+// Run joins and rejoins until ctx ends. It returns ErrReplaced when another process has taken the node id.
+func (m *Member) Run(ctx context.Context) error {
 	failures := 0
 	for ctx.Err() == nil {
 		err := m.join(ctx)
@@ -115,7 +144,7 @@ func (m *member) run(ctx context.Context) error {
 			continue
 		case err != nil:
 			failures++
-			m.log.Warn("cannot join the group", slog.String("group", m.group), slog.Any("error", err))
+			m.cfg.Log.Warn("cannot join the group", slog.String("group", m.cfg.Group), slog.Any("error", err))
 			if !kafka.Sleep(ctx, kafka.Backoff(failures)) {
 				return nil
 			}
@@ -138,20 +167,20 @@ func (m *member) run(ctx context.Context) error {
 	return nil
 }
 
-func (m *member) replaced(ctx context.Context) error {
+func (m *Member) replaced(ctx context.Context) error {
 	m.drop(ctx)
-	return fmt.Errorf("node id %s, group %s: %w", m.cfg.NodeID, m.group, ErrReplaced)
+	return fmt.Errorf("node id %s, group %s: %w", m.cfg.NodeID, m.cfg.Group, ErrReplaced)
 }
 
 // drop forgets the membership: the lease ends at once, and the worker drops what it has.
-func (m *member) drop(ctx context.Context) {
+func (m *Member) drop(ctx context.Context) {
 	m.mu.Lock()
 	m.mu.id, m.mu.generation = "", -1
-	m.lease.revoke()
+	m.cfg.Lease.revoke()
 	m.mu.Unlock()
-	m.news.announce()
-	m.log.Warn("lost the membership of the group", slog.String("group", m.group))
-	m.lost(ctx)
+	m.cfg.Announce()
+	m.cfg.Log.Warn("lost the membership of the group", slog.String("group", m.cfg.Group))
+	m.cfg.Lost(ctx)
 	select {
 	case <-m.gone:
 	default:
@@ -159,7 +188,7 @@ func (m *member) drop(ctx context.Context) {
 }
 
 // join goes through JoinGroup and SyncGroup once and hands the result to the worker.
-func (m *member) join(ctx context.Context) error {
+func (m *Member) join(ctx context.Context) error {
 	select { // whatever asked for a rebalance before is answered by this one
 	case <-m.again:
 	default:
@@ -178,7 +207,7 @@ func (m *member) join(ctx context.Context) error {
 	defer cancel()
 	var claimed []metadata.TaskID
 	if id != "" {
-		claimed = m.owned()
+		claimed = m.cfg.Owned()
 	}
 	resp, err := m.requestJoin(ctx, id, generation, claimed)
 	if err != nil {
@@ -187,7 +216,7 @@ func (m *member) join(ctx context.Context) error {
 	if missedGeneration(generation, resp.Generation) {
 		m.drop(ctx)
 		if ctx.Err() != nil {
-			return fmt.Errorf("join group %s: drop what was owned in generation %d: %w", m.group, generation, ctx.Err())
+			return fmt.Errorf("join group %s: drop what was owned in generation %d: %w", m.cfg.Group, generation, ctx.Err())
 		}
 	}
 	before := m.last
@@ -200,7 +229,7 @@ func (m *member) join(ctx context.Context) error {
 	m.mu.Lock()
 	m.mu.id, m.mu.generation = resp.MemberID, resp.Generation
 	m.mu.Unlock()
-	m.news.announce() // a commit may wait for the generation
+	m.cfg.Announce() // a commit may wait for the generation
 	data, err := m.requestSync(ctx, resp, plan)
 	if err != nil {
 		return m.classify(err, "sync")
@@ -215,10 +244,10 @@ func (m *member) join(ctx context.Context) error {
 	}
 	given, _ := am.Given(metadata.NodeID(m.cfg.NodeID), 0)
 	m.last = &am
-	m.log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
+	m.cfg.Log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
 	kafka.Poke(m.beatNow)
-	m.assigned(&membership{generation: metadata.Generation(resp.Generation), assignment: am, given: given, claimed: claimed, before: before})
+	m.cfg.Assigned(&Membership{Generation: metadata.Generation(resp.Generation), Assignment: am, Given: given, Claimed: claimed, Before: before})
 	return nil
 }
 
@@ -228,35 +257,32 @@ func (m *member) join(ctx context.Context) error {
 func missedGeneration(before, now int32) bool { return before >= 0 && now > before+1 }
 
 // classify says what an error of the group protocol means for the membership.
-func (m *member) classify(err error, during string) error {
+func (m *Member) classify(err error, during string) error {
 	switch {
 	case lostMembership(err):
 		return errLost
 	case errors.Is(err, kerr.RebalanceInProgress), errors.Is(err, kerr.FencedInstanceID):
 		return err
 	default:
-		return fmt.Errorf("%s group %s: %w", during, m.group, err)
+		return fmt.Errorf("%s group %s: %w", during, m.cfg.Group, err)
 	}
 }
 
-func (m *member) requestJoin(ctx context.Context, id string, generation int32, claimed []metadata.TaskID) (*kmsg.JoinGroupResponse, error) {
+func (m *Member) requestJoin(ctx context.Context, id string, generation int32, claimed []metadata.TaskID) (*kmsg.JoinGroupResponse, error) {
 	self := assign.Member{
-		Node: metadata.NodeID(m.cfg.NodeID), Address: m.address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
-		Lags: m.lags(),
+		Node: metadata.NodeID(m.cfg.NodeID), Address: m.cfg.Address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
+		Lags: m.cfg.Lags(),
 	}
 	if id != "" {
 		self.Owned, self.OwnedGeneration = claimed, metadata.Generation(generation)
 	}
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Version = 0
-	for _, s := range m.cfg.Topology.Subtopologies() {
-		meta.Topics = append(meta.Topics, s.SourceTopics...)
-	}
-	slices.Sort(meta.Topics)
+	meta.Topics = m.cfg.Topics
 	meta.UserData = assign.EncodeMember(self)
 
 	req := kmsg.NewPtrJoinGroupRequest()
-	req.Group = m.group
+	req.Group = m.cfg.Group
 	req.SessionTimeoutMillis = int32(m.cfg.SessionTimeout / time.Millisecond)
 	req.RebalanceTimeoutMillis = int32(m.cfg.RebalanceTimeout / time.Millisecond)
 	req.MemberID = id
@@ -265,7 +291,7 @@ func (m *member) requestJoin(ctx context.Context, id string, generation int32, c
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = groupProtocol, meta.AppendTo(nil)
 	req.Protocols = append(req.Protocols, p)
-	resp, err := req.RequestWith(ctx, m.cl)
+	resp, err := req.RequestWith(ctx, m.cfg.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +299,7 @@ func (m *member) requestJoin(ctx context.Context, id string, generation int32, c
 }
 
 // lead plans the assignment of all members.
-func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupRequestGroupAssignment, error) {
+func (m *Member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupRequestGroupAssignment, error) {
 	var all []assign.Member
 	for _, jm := range members {
 		var meta kmsg.ConsumerMemberMetadata
@@ -287,9 +313,7 @@ func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 		am.ID = jm.MemberID
 		all = append(all, am)
 	}
-	plan, err := assign.Plan(all, m.tasks.planned(), m.last, assign.Options{
-		Standbys: m.cfg.Standbys, AcceptableLag: m.cfg.AcceptableLag, MaxWarmups: m.cfg.MaxWarmups,
-	})
+	plan, err := assign.Plan(all, m.cfg.Tasks(), m.last, m.cfg.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -299,10 +323,8 @@ func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 		ca := kmsg.NewConsumerMemberAssignment()
 		parts := make(map[string][]int32)
 		for _, id := range plan.Members[am.ID].Active {
-			if info := m.tasks.task(id); info != nil {
-				for _, tp := range info.inputs {
-					parts[tp.Topic] = append(parts[tp.Topic], tp.Partition)
-				}
+			for _, tp := range m.cfg.Inputs(id) {
+				parts[tp.Topic] = append(parts[tp.Topic], tp.Partition)
 			}
 		}
 		for topic, ps := range parts {
@@ -319,23 +341,23 @@ func (m *member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 	return out, nil
 }
 
-func (m *member) requestSync(ctx context.Context, join *kmsg.JoinGroupResponse, plan []kmsg.SyncGroupRequestGroupAssignment) ([]byte, error) {
+func (m *Member) requestSync(ctx context.Context, join *kmsg.JoinGroupResponse, plan []kmsg.SyncGroupRequestGroupAssignment) ([]byte, error) {
 	req := kmsg.NewPtrSyncGroupRequest()
-	req.Group, req.Generation, req.MemberID = m.group, join.Generation, join.MemberID
+	req.Group, req.Generation, req.MemberID = m.cfg.Group, join.Generation, join.MemberID
 	req.InstanceID = &m.cfg.NodeID
 	req.ProtocolType = new(groupProtocolType)
 	req.Protocol = new(groupProtocol)
 	req.GroupAssignment = plan
-	resp, err := req.RequestWith(ctx, m.cl)
+	resp, err := req.RequestWith(ctx, m.cfg.Client)
 	if err != nil {
 		return nil, err
 	}
 	return resp.MemberAssignment, kerr.ErrorForCode(resp.ErrorCode)
 }
 
-// beat sends a heartbeat each interval until ctx ends. Every answer renews the lease, or says what is wrong.
-func (m *member) beat(ctx context.Context) error {
-	tick := time.NewTicker(m.cfg.GroupHeartbeat)
+// Beat sends a heartbeat each interval until ctx ends. Every answer renews the lease, or says what is wrong.
+func (m *Member) Beat(ctx context.Context) error {
+	tick := time.NewTicker(m.cfg.Heartbeat)
 	defer tick.Stop()
 	for {
 		select {
@@ -348,17 +370,17 @@ func (m *member) beat(ctx context.Context) error {
 	}
 }
 
-func (m *member) beatOnce(ctx context.Context) {
-	id, generation, ok := m.current()
+func (m *Member) beatOnce(ctx context.Context) {
+	id, generation, ok := m.Current()
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Lease)
+	ctx, cancel := context.WithTimeout(ctx, m.cfg.Lease.length)
 	defer cancel()
 	req := kmsg.NewPtrHeartbeatRequest()
-	req.Group, req.Generation, req.MemberID, req.InstanceID = m.group, generation, id, &m.cfg.NodeID
+	req.Group, req.Generation, req.MemberID, req.InstanceID = m.cfg.Group, generation, id, &m.cfg.NodeID
 	sent := time.Now()
-	resp, err := req.RequestWith(ctx, m.cl)
+	resp, err := req.RequestWith(ctx, m.cfg.Client)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
@@ -369,14 +391,14 @@ func (m *member) beatOnce(ctx context.Context) {
 	}
 	switch {
 	case err == nil:
-		m.lease.renew(sent)
+		m.cfg.Lease.Renew(sent)
 	case errors.Is(err, kerr.RebalanceInProgress):
-		m.lease.renewDuring(sent, m.cfg.RebalanceTimeout)
+		m.cfg.Lease.renewDuring(sent, m.cfg.RebalanceTimeout)
 		if !m.mu.joining {
 			kafka.Poke(m.again)
 		}
 	case errors.Is(err, kerr.FencedInstanceID):
-		m.lease.revoke()
+		m.cfg.Lease.revoke()
 		select {
 		case m.fatal <- err:
 		default:
@@ -384,14 +406,14 @@ func (m *member) beatOnce(ctx context.Context) {
 	case lostMembership(err):
 		// During a join the generation may have been counted up without this node knowing its own part yet.
 		if !m.mu.joining {
-			m.lease.revoke()
+			m.cfg.Lease.revoke()
 			kafka.Poke(m.gone)
 		}
 	default:
-		m.log.Debug("group heartbeat failed", slog.Any("error", err))
+		m.cfg.Log.Debug("group heartbeat failed", slog.Any("error", err))
 	}
 	if text := fmt.Sprint(err); err != nil && !kerr.IsRetriable(err) && text != m.complained {
-		m.log.Warn("the group refuses a heartbeat", slog.Any("error", err))
+		m.cfg.Log.Warn("the group refuses a heartbeat", slog.Any("error", err))
 		m.complained = text
 	} else if err == nil {
 		m.complained = ""
@@ -403,17 +425,23 @@ func lostMembership(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.GroupIDNotFound)
 }
 
-// leave takes the node out of the group, so that others get its tasks at once.
-func (m *member) leave(ctx context.Context) error {
+// Leave takes the node out of the group, so that others get its tasks at once.
+func (m *Member) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	id := m.mu.id
 	m.mu.id, m.mu.generation = "", -1
-	m.lease.revoke()
+	m.cfg.Lease.revoke()
 	m.mu.Unlock()
 	if id == "" {
 		return nil
 	}
-	return leaveGroup(ctx, m.cl, m.group, id, m.cfg.NodeID)
+	return leaveGroup(ctx, m.cfg.Client, m.cfg.Group, id, m.cfg.NodeID)
+}
+
+// Evict takes a dead node out of the group, so that others get its tasks before its session ends.
+// It fails with kerr.UnknownMemberID when the group does not know the node.
+func (m *Member) Evict(ctx context.Context, node metadata.NodeID) error {
+	return leaveGroup(ctx, m.cfg.Client, m.cfg.Group, "", string(node))
 }
 
 // leaveGroup removes a member from the group. With an empty id the static member of that instance id is removed, whatever
