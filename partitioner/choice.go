@@ -98,11 +98,7 @@ func (c Choice) Resolve(def, n int32) ([]int32, error) {
 	case KindDrop:
 		return nil, nil
 	case KindAll:
-		all := make([]int32, n)
-		for i := range all {
-			all[i] = int32(i)
-		}
-		return all, nil
+		return everywhere(n), nil
 	case KindSome:
 		for _, p := range c.partitions {
 			if p < 0 || p >= n {

@@ -97,6 +97,12 @@ func TestFromListReadsMinusOneAloneAsAll(t *testing.T) {
 			t.Errorf("FromList(%v) = %s, want %s", list, got, want)
 		}
 	}
+	for _, list := range [][]int32{{0, -1}, {-2}, {-1, -1}, {0, 3}} { // -1 is "all" alone only
+		var r *RangeError
+		if to, err := FromList(list).Resolve(0, 3); to != nil || !errors.As(err, &r) {
+			t.Errorf("FromList(%v) goes to %v, %v, want a RangeError", list, to, err)
+		}
+	}
 	if got := FromList(nil).Kind(); got != KindDrop {
 		t.Errorf("FromList(nil) is %s, want drop", got)
 	}
@@ -170,7 +176,7 @@ func TestRegistryKnowsBuiltInAndOwnPartitioners(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := r.Names(), []string{"crc32", "fnv1a", "multicast", "murmur2"}; !slices.Equal(got, want) {
+	if got, want := r.Names(), []string{"consistent", "consistent_random", "crc32", "fnv1a", "fnv1a_random", "multicast", "murmur2", "murmur2_random"}; !slices.Equal(got, want) {
 		t.Errorf("names are %v, want %v", got, want)
 	}
 	for _, name := range r.Names() {

@@ -146,44 +146,6 @@ func TestS04EmptyKeyIsHashedAndNullKeyIsNot(t *testing.T) {
 	}
 }
 
-// The hashes are those of librdkafka's tests/0048-partitioner.c, which took them from the crc32 command.
-func TestCRC32GivesLibrdkafkasConsistentPartition(t *testing.T) {
-	for key, hash := range map[string]uint32{
-		"":      0,
-		"23456": 0xb1b451d7,
-		"this is another string with more length to it perhaps": 0xb0150df7,
-		"hejsan": 0xd077037e,
-	} {
-		for _, n := range []int32{1, 3, 7, 17, 100} {
-			want := int32(hash % uint32(n))
-			if got := CRC32().Partition([]byte(key), n); got != want {
-				t.Errorf("partition of %q among %d = %d, want %d", key, n, got, want)
-			}
-		}
-	}
-}
-
-// The absolute hashes are those of librdkafka's src/rdfnv1a.c and tests/0048-partitioner.c, computed with Sarama's own
-// code; the last row is kafka-go's case of a key with the top bit set, where the unsigned remainder was wrong.
-func TestFNV1aGivesSaramasPartition(t *testing.T) {
-	for key, abs := range map[string]int64{
-		"kafka": 0xd33c4e1, "giberish123456789": 0x77a58295, "1234": 0x23bdd03, "234": 0x2dea3cd2, "34": 0x740fa83e,
-		"4": 0x310ca263, "PreAmbleWillBeRemoved,ThePrePartThatIs": 0x65cbd69c, "reAmbleWillBeRemoved,ThePrePartThatIs": 0x6e49c79a,
-		"eAmbleWillBeRemoved,ThePrePartThatIs": 0x69eed356, "AmbleWillBeRemoved,ThePrePartThatIs": 0x6abcc023, "": 0x7ee3623b,
-		"23456": 0x27e6f469, "this is another string with more length to it perhaps": 0x155e3e5f, "hejsan": 0x17b1e27a,
-	} {
-		for _, n := range []int32{1, 3, 7, 16, 17, 100} {
-			want := int32(abs % int64(n))
-			if got := FNV1a().Partition([]byte(key), n); got != want {
-				t.Errorf("partition of %q among %d = %d, want %d", key, n, got, want)
-			}
-		}
-	}
-	if got := FNV1a().Partition([]byte("20"), 16); got != 1 {
-		t.Errorf("partition of 20 among 16 = %d, want 1", got)
-	}
-}
-
 func FuzzPartitionIsInRange(f *testing.F) {
 	f.Add([]byte("foobar"), int32(12))
 	f.Add([]byte{}, int32(1))

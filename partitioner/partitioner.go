@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// ErrNoKey says that a record without a key has no partition of its own: whoever produces it spreads such records as it
-// likes, and nobody can look one up. (The Java producer and librdkafka spread them too.)
+// ErrNoKey says that a record has no partition of its own, because it has no key or one that its partitioner treats as
+// none ([Spreader]): whoever produces it spreads such records as it likes. (The Java producer and librdkafka do too.)
+// Nobody can look up a record without a key, and one whose key is spread may be in any partition.
 var ErrNoKey = errors.New("partitioner: the record has no key, so no partition follows from it")
 
 // Partitioner says where the records of a key go. All methods are pure functions, safe for concurrent use, and neither
@@ -16,7 +17,8 @@ type Partitioner interface {
 	// Name is what topologies, metadata and routers call it. Never empty.
 	Name() string
 	// Partition is where the hash puts the key: in 0..n-1 for every n > 0, and -1 for any other n.
-	// A nil key is hashed like an empty one; callers that must tell them apart use Route.
+	// A nil key is hashed like an empty one, and a key that is spread like any other; callers that must tell them apart
+	// use Route.
 	Partition(key []byte, n int32) int32
 	// Choose says where a record of topic, which has n partitions, goes.
 	// A nil value is a tombstone.
@@ -26,13 +28,27 @@ type Partitioner interface {
 	Keys(key []byte, n int32) []int32
 }
 
+// Spreader is a [Partitioner] that treats some keys as none when it leaves the choice to the hash: their records go to any
+// partition, so that Keys must give all partitions for such a key. A Partitioner that is no Spreader hashes every key.
+type Spreader interface {
+	Partitioner
+	// Spreads says whether records of the key are spread. A lookup's key is never nil, so nil means the empty key.
+	Spreads(key []byte) bool
+}
+
+func spreads(p Partitioner, key []byte) bool {
+	s, ok := p.(Spreader)
+	return ok && s.Spreads(key)
+}
+
 // Route returns the partitions, of n, to which p sends a record: ascending, empty when it is dropped. A record without a
-// key whose choice is left to the hash is [ErrNoKey]; a partition that does not exist is a [*RangeError].
+// key, or with one that p spreads, is [ErrNoKey] if the choice is left to the hash; a partition that does not exist is a
+// [*RangeError].
 func Route(p Partitioner, topic string, key, value []byte, n int32) ([]int32, error) {
 	c := p.Choose(topic, key, value, n)
 	var def int32
 	if c.Kind() == KindDefault {
-		if key == nil {
+		if key == nil || spreads(p, key) {
 			return nil, ErrNoKey
 		}
 		def = p.Partition(key, n)
@@ -95,10 +111,17 @@ func (c custom) Choose(topic string, key, value []byte, n int32) Choice {
 	return c.choose(topic, key, value, n)
 }
 
+// Spreads implements [Spreader]: where the choice is left to the base, it is the base's.
+func (c custom) Spreads(key []byte) bool { return spreads(c.base, key) }
+
 func (c custom) Keys(key []byte, n int32) []int32 {
 	choice := c.choose("", key, nil, n)
-	if choice.Kind() == KindSome {
+	switch choice.Kind() {
+	case KindSome:
 		return slices.Clone(choice.partitions) // unchecked: Lookup reports what is out of range
+	case KindDefault:
+		return c.base.Keys(key, n)
+	case KindDrop, KindAll:
 	}
 	to, err := choice.Resolve(c.Partition(key, n), n)
 	if err != nil {
@@ -107,8 +130,8 @@ func (c custom) Keys(key []byte, n int32) []int32 {
 	return to
 }
 
-// Registry knows partitioners by name: the three of this package and those of the application. It is immutable. The nil
-// Registry knows the three alone.
+// Registry knows partitioners by name: those of this package and those of the application. It is immutable. The nil
+// Registry knows those of this package alone.
 type Registry struct {
 	byName map[string]Partitioner
 }
@@ -137,8 +160,6 @@ func NewRegistry(own ...Partitioner) (*Registry, error) {
 	}
 	return r, nil
 }
-
-func builtIn() []Partitioner { return []Partitioner{Murmur2(), CRC32(), FNV1a()} }
 
 // Get returns the partitioner of that name; the empty name means murmur2, Kafka's default. An unknown name is an error
 // that lists the known ones.
