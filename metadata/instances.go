@@ -13,7 +13,8 @@ type ReplicaStatus struct {
 	Lag LagInfo
 }
 
-// Instance is Kafka Streams' StreamsMetadata with the standbys' lags: one node and what it hosts.
+// Instance is Kafka Streams' StreamsMetadata with the standbys' lags: one node and what it hosts. The input position of
+// a replica is with the replica, the counts of misplaced and dropped records are with the node.
 type Instance struct {
 	Node
 	// LastHeard is how long ago its newest report came.
@@ -36,7 +37,7 @@ type KeyMetadata struct {
 
 // Instances lists every node (Kafka Streams' metadataForAllStreamsClients), by id.
 func (v *View) Instances(now time.Time) []Instance {
-	return v.instances(now, func(Hosted) bool { return true }, true)
+	return v.instances(now, anyReplica, func(NodeID, bool) bool { return true })
 }
 
 // InstancesForStore lists the nodes that host the store in any role (streamsMetadataForStore). The error is that of
@@ -45,7 +46,7 @@ func (v *View) InstancesForStore(store string, now time.Time) ([]Instance, error
 	if _, err := v.lookup(store); err != nil {
 		return nil, err
 	}
-	return v.instances(now, func(h Hosted) bool { return h.Store == store }, false), nil
+	return v.instances(now, func(h Hosted) bool { return h.Store == store }, hosting), nil
 }
 
 // StandbysForStore lists the nodes that host the store otherwise than as its active. The error is that of Store.
@@ -53,7 +54,7 @@ func (v *View) StandbysForStore(store string, now time.Time) ([]Instance, error)
 	if _, err := v.lookup(store); err != nil {
 		return nil, err
 	}
-	return v.instances(now, func(h Hosted) bool { return h.Store == store && !h.Active }, false), nil
+	return v.instances(now, func(h Hosted) bool { return h.Store == store && !h.Active }, hosting), nil
 }
 
 // Lags lists the live replicas of a store, or of all when store is empty, with their lags (allLocalStorePartitionLags of
@@ -119,7 +120,13 @@ func (v *View) storeNames() []string {
 	return names
 }
 
-func (v *View) instances(now time.Time, want func(Hosted) bool, empty bool) []Instance {
+func anyReplica(Hosted) bool { return true }
+
+func hosting(_ NodeID, hosts bool) bool { return hosts }
+
+// instances lists the nodes that listed says, which is told whether a node hosts any replica that is wanted, each with
+// its wanted replicas.
+func (v *View) instances(now time.Time, want func(Hosted) bool, listed func(id NodeID, hosts bool) bool) []Instance {
 	byNode := map[NodeID]*Instance{}
 	for p := range v.partitions {
 		for i := range p.Len() {
@@ -138,7 +145,7 @@ func (v *View) instances(now time.Time, want func(Hosted) bool, empty bool) []In
 	var list []Instance
 	for _, n := range v.Nodes() {
 		in := byNode[n.ID]
-		if in == nil && !empty {
+		if !listed(n.ID, in != nil) {
 			continue
 		}
 		if in == nil {

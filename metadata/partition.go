@@ -57,7 +57,8 @@ func (v *View) refold(slot int32, old, now *Node) {
 	was, is := old.replicas, now.replicas
 	refs := make([]ref, 0, 3*len(is)) // the new lists are cut from one piece; 3 replicas are usual
 	var store *storeView
-	var same bool // whether now means the changelog that the view means
+	var same bool   // whether now means the changelog that the view means
+	var since int64 // and from which of its reports on
 	for len(was) > 0 || len(is) > 0 {
 		var a, b *held
 		switch {
@@ -77,13 +78,15 @@ func (v *View) refold(slot int32, old, now *Node) {
 		}
 		if store == nil || store.info.Name != p.Store {
 			store = v.ownStore(p.Store)
-			same = sameTopic(store.info.ChangelogID, now.changelogID(p.Store))
+			var id string
+			id, since = now.changelog(p.Store)
+			same = sameTopic(store.info.ChangelogID, id)
 		}
 		store.parts = reach(store.parts, p.Partition.Partition)
 		q := &store.parts[p.Partition.Partition]
 		if b != nil && b.State != StateClosed {
 			q.held = true
-			if same {
+			if same && b.sequence >= since {
 				q.raise(&b.Replica)
 			}
 		}
@@ -122,8 +125,8 @@ func (v *View) arrange(p *part) {
 	var activeNode *Node
 	for _, r := range p.refs {
 		n := v.nodes[r.slot]
-		if !n.Alive || r.Role != RoleActive || r.Generation < p.generation {
-			continue
+		if !n.Alive || r.Role != RoleActive || r.Generation != p.generation {
+			continue // a newer generation than the newest is one of a former life, see setStore
 		}
 		if active == nil || betterClaim(r.held, n, active, activeNode) {
 			active, activeNode = r.held, n
@@ -198,7 +201,7 @@ func (v *View) raiseTo(r Report) {
 			continue
 		}
 		if s := v.stores[rep.Store]; s != nil {
-			if n != nil && !sameTopic(s.info.ChangelogID, n.changelogID(rep.Store)) {
+			if !sameTopic(s.info.ChangelogID, r.changelog(n, rep.Store)) {
 				continue
 			}
 			if int(rep.Partition.Partition) < len(s.parts) {
@@ -223,6 +226,27 @@ func (v *View) raiseTo(r Report) {
 		}
 	}
 }
+
+// changelog is the topic id of the store's changelog as the report means it: as it says itself or, when it does not, as
+// its node says, unless that was told later and of another log.
+func (r *Report) changelog(n *Node, store string) string {
+	for i := range r.Stores {
+		if r.Stores[i].Name == store {
+			return r.Stores[i].ChangelogID
+		}
+	}
+	if n == nil {
+		return ""
+	}
+	id, since := n.changelog(store)
+	if r.Incarnation == n.Incarnation && r.Sequence < since {
+		return unknownChangelog
+	}
+	return id
+}
+
+// unknownChangelog is a topic id that no changelog has.
+const unknownChangelog = "?"
 
 // forgetGenerations lets generations begin anew once nobody is left who could be displaced: a group that was deleted
 // with all its members gone starts again from a low one, and the router must not be deaf to it for ever.

@@ -42,6 +42,11 @@ type Report struct {
 	InFlight int32
 	// Hosts is the node's newest host map; nil when unchanged.
 	Hosts *HostMap
+	// Draining says that the node hands its tasks over before it leaves. It serves meanwhile.
+	Draining bool
+	// Misplaced and Dropped are whole in every report, partial ones too.
+	Misplaced []Misplaced
+	Dropped   []Dropped
 }
 
 // Validate reports every field that no node may say, by name and value.
@@ -90,6 +95,7 @@ func (r Report) Validate() error {
 			bad(field+".actual_partitions", s.ActualPartitions, "0 or more")
 		}
 	}
+	errs = append(errs, r.validCounts())
 	return errors.Join(errs...)
 }
 

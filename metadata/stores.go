@@ -1,6 +1,10 @@
 package metadata
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // refreshStores brings what is known of the stores up to date after the change of a node from old to now. Each store is
 // as the node of the newest generation tells it, a live one before a dead one, the lower node id on a tie; the count
@@ -57,8 +61,13 @@ func tellsBetter(a, b *Node) bool {
 	return a.ID < b.ID
 }
 
-// setStore takes info over. A changelog with another topic id is another log: the ends start anew from those who read
-// it.
+// setStore takes info over. A changelog with another topic id is another log: its ends and the generations of those who
+// write it start anew from what is told of it. A group that was deleted with its topics starts again from a low
+// generation while its nodes live on, and must not be refused for what it was in its former life; who still tells of the
+// old log has no claim on the new one.
+//
+// A group that was deleted alone, whose changelogs live on, is not told apart from a zombie by anything that nodes tell:
+// its claims are refused until its generation has passed the old one or no node is alive (forgetGenerations).
 func (v *View) setStore(info StoreInfo) {
 	old := v.stores[info.Name]
 	if old != nil && old.known && sameInfo(old.info, info) {
@@ -71,23 +80,27 @@ func (v *View) setStore(info StoreInfo) {
 		return
 	}
 	for i := range s.parts {
-		s.parts[i].end = LagUnknown
-		for _, r := range s.parts[i].refs {
-			if n := v.nodes[r.slot]; n.changelogID(info.Name) == info.ChangelogID {
-				s.parts[i].raise(&r.Replica)
+		p := &s.parts[i]
+		p.end, p.generation = LagUnknown, math.MinInt64
+		for _, r := range p.refs {
+			if id, since := v.nodes[r.slot].changelog(info.Name); id == info.ChangelogID && r.sequence >= since {
+				p.raise(&r.Replica)
 			}
 		}
+		p.refs = slices.Clone(p.refs) // sorted in place by arrange
+		v.arrange(p)
 	}
 }
 
-// changelogID is the topic id that the node tells for a store's changelog; empty when it does not.
-func (n *Node) changelogID(store string) string {
+// changelog is the topic id that the node tells for a store's changelog, empty when it does not, and the sequence of the
+// first report that told it.
+func (n *Node) changelog(store string) (id string, since int64) {
 	for i := range n.stores {
 		if n.stores[i].Name == store {
-			return n.stores[i].ChangelogID
+			return n.stores[i].ChangelogID, n.stores[i].since
 		}
 	}
-	return ""
+	return "", 0
 }
 
 // sameTopic says whether two topic ids may be of one topic: an unknown one may be any.

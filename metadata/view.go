@@ -76,6 +76,11 @@ type Node struct {
 	Generation  Generation
 	Interval    time.Duration
 	InFlight    int32
+	// Draining says that it hands its tasks over before it leaves. It serves meanwhile.
+	Draining bool
+	// Misplaced and Dropped are what it has counted since it started.
+	Misplaced []Misplaced
+	Dropped   []Dropped
 	// Received is when its newest report came, by the clock of whoever keeps the view.
 	Received time.Time
 	// Alive is false once it was silent for the node timeout.
@@ -106,6 +111,9 @@ type held struct {
 type heldStore struct {
 	StoreInfo
 	sequence int64
+	// since is the sequence of the first report that told of this changelog where one before told of another: replicas
+	// told of before it are of that other log.
+	since int64
 }
 
 // Apply returns the view with a report folded in that came at now.
@@ -169,6 +177,7 @@ func (n *Node) merge(r Report, limits Limits, now time.Time) *Node {
 	if r.Sequence > n.Sequence {
 		m.Application, m.Address, m.Rack = r.Application, r.Address, r.Rack
 		m.Sequence, m.Generation, m.Interval, m.InFlight = r.Sequence, r.Generation, r.Interval, r.InFlight
+		m.Draining, m.Misplaced, m.Dropped = r.Draining, r.Misplaced, r.Dropped
 		m.Received, m.Alive, m.Suspect, m.Refused, m.goneAt = now, true, false, false, time.Time{}
 		m.patience = max(limits.SuspectAfter, MissedReports*r.Interval)
 		m.timeout = max(limits.NodeTimeout, MissedReports*r.Interval)
@@ -255,16 +264,28 @@ func mergeStores(old []heldStore, r Report, fullSeq int64) []heldStore {
 	}
 	told := r.sortedStores()
 	merged := make([]heldStore, 0, max(len(old), len(told)))
-	named := func(name string) func(StoreInfo) bool { return func(s StoreInfo) bool { return s.Name == name } }
+	find := func(list []heldStore, name string) int {
+		return slices.IndexFunc(list, func(s heldStore) bool { return s.Name == name })
+	}
 	for _, o := range old {
-		if o.sequence >= r.Sequence || (!r.Full && !slices.ContainsFunc(told, named(o.Name))) {
+		named := slices.ContainsFunc(told, func(s StoreInfo) bool { return s.Name == o.Name })
+		if o.sequence >= r.Sequence || (!r.Full && !named) {
 			merged = append(merged, o)
 		}
 	}
 	for _, s := range told {
-		newer := slices.ContainsFunc(merged, func(o heldStore) bool { return o.Name == s.Name })
-		if !newer && r.Sequence >= fullSeq {
-			merged = append(merged, heldStore{StoreInfo: s, sequence: r.Sequence})
+		var since int64
+		if i := find(old, s.Name); i >= 0 {
+			since = r.Sequence
+			if sameTopic(old[i].ChangelogID, s.ChangelogID) {
+				since = min(since, old[i].since)
+			}
+		}
+		switch i := find(merged, s.Name); {
+		case i < 0 && r.Sequence >= fullSeq:
+			merged = append(merged, heldStore{StoreInfo: s, sequence: r.Sequence, since: since})
+		case i >= 0 && sameTopic(merged[i].ChangelogID, s.ChangelogID):
+			merged[i].since = since
 		}
 	}
 	slices.SortFunc(merged, func(a, b heldStore) int { return strings.Compare(a.Name, b.Name) })
@@ -274,6 +295,9 @@ func mergeStores(old []heldStore, r Report, fullSeq int64) []heldStore {
 // takeOver refuses an address that a live node has. A holder whose address refuses connections is gone, whatever its
 // last report says, and counts as dead from here on.
 func (v *View) takeOver(r Report, now time.Time) (*View, error) {
+	if n := v.node(r.Node); n != nil && n.Alive && n.Address == r.Address {
+		return v, nil // nobody else can have it, and who is alive needs no look at all the others
+	}
 	for _, n := range v.nodes {
 		if n == nil || n.left || !n.Alive || n.ID == r.Node || n.Address != r.Address {
 			continue

@@ -20,8 +20,9 @@ const partitionsInTest = 3
 func dump(v *View) string {
 	var b strings.Builder
 	for _, n := range v.Nodes() {
-		fmt.Fprintf(&b, "node %s %s inc=%d seq=%d gen=%d load=%d alive=%t suspect=%t full=%t\n",
-			n.ID, n.Address, n.Incarnation, n.Sequence, n.Generation, n.InFlight, n.Alive, n.Suspect, n.hasFull)
+		fmt.Fprintf(&b, "node %s %s inc=%d seq=%d gen=%d load=%d alive=%t suspect=%t full=%t draining=%t %v %v\n",
+			n.ID, n.Address, n.Incarnation, n.Sequence, n.Generation, n.InFlight, n.Alive, n.Suspect, n.hasFull,
+			n.Draining, n.Misplaced, n.Dropped)
 	}
 	for _, s := range v.Stores() {
 		fmt.Fprintf(&b, "store %s partitions=%d actual=%d\n", s.Name, s.Partitions, s.ActualPartitions)
@@ -71,8 +72,9 @@ func model(reports []Report) string {
 		}
 		if !left {
 			nodes = append(nodes, last)
-			fmt.Fprintf(&b, "node %s %s inc=%d seq=%d gen=%d load=%d alive=true suspect=false full=%t\n",
-				id, last.Address, last.Incarnation, last.Sequence, last.Generation, last.InFlight, full[id])
+			fmt.Fprintf(&b, "node %s %s inc=%d seq=%d gen=%d load=%d alive=true suspect=false full=%t draining=%t %v %v\n",
+				id, last.Address, last.Incarnation, last.Sequence, last.Generation, last.InFlight, full[id],
+				last.Draining, last.Misplaced, last.Dropped)
 		}
 		for _, r := range reports {
 			better := tellerLives == !left && last.Generation > teller.Generation
@@ -182,6 +184,11 @@ func randomReports(rng *rand.Rand) []Report {
 				r := Report{
 					Node: id, Incarnation: Incarnation(inc), Sequence: int64(seq), Application: "app", Address: string(id) + ":1",
 					Generation: generation, InFlight: rng.Int32N(5), Full: rng.IntN(3) == 0,
+					Draining: rng.IntN(4) == 0,
+				}
+				if rng.IntN(3) == 0 {
+					r.Misplaced = []Misplaced{{Store: "s", TopicPartition: TopicPartition{"in", 0}, Records: rng.Int64N(3)}}
+					r.Dropped = []Dropped{{Sink: "out", Records: rng.Int64N(3)}}
 				}
 				if r.Full {
 					r.Stores = []StoreInfo{{Name: "s", Partitions: partitionsInTest, ActualPartitions: partitionsInTest}}

@@ -13,12 +13,15 @@ import (
 
 // TestViewByText runs testdata/view: reports in, the view out. Commands:
 //
-//	report node=a [inc=1] [seq=next] [gen=0] [addr=a:1] [app=flights] [interval=100ms] [partial] [leaving] [at=0s]
+//	report node=a [inc=1] [seq=next] [gen=0] [addr=a:1] [app=flights] [interval=100ms] [partial] [leaving] [draining] [at=0s]
 //	    <store>/<partition> <role> <state> [gen=N] [pos=N] [end=N] [offsets=N] [time=D] [age=D] [lease]
 //	    store <name> <partitions> [actual=N] [id=topic id]
+//	    misplaced <store> <topic> <partition> <records> <first offset> <first key>
+//	    dropped <sink> <topic> <records>
 //	suspect node=a [inc=1] [refused]
 //	expire at=2s
 //	show [at=0s]
+//	relieved node=a
 //	lookup store=s partition=0
 func TestViewByText(t *testing.T) {
 	datadriven.Walk(t, "testdata/view", func(t *testing.T, path string) {
@@ -50,6 +53,8 @@ func TestViewByText(t *testing.T) {
 				return kind(err) + err.Error()
 			case "show":
 				return show(v, at)
+			case "relieved":
+				return strconv.FormatBool(v.Relieved(NodeID(text(d, "node", ""))))
 			default:
 				d.Fatalf(t, "unknown command %q", d.Cmd)
 			}
@@ -90,8 +95,17 @@ func show(v *View, now time.Time) string {
 		case in.Suspect:
 			state = "suspect"
 		}
+		if in.Draining {
+			state += " draining"
+		}
 		fmt.Fprintf(&b, "%s %s %s heard=%s active=%v standby=%v replicas=%d\n",
 			in.ID, in.Address, state, in.LastHeard, in.ActivePartitions, in.StandbyPartitions, len(in.Replicas))
+		for _, m := range in.Misplaced {
+			fmt.Fprintf(&b, "  misplaced in %s for %s: %d since %d, key %s\n", m.TopicPartition, m.Store, m.Records, m.FirstOffset, m.FirstKey)
+		}
+		for _, d := range in.Dropped {
+			fmt.Fprintf(&b, "  dropped by %s to %s: %d\n", d.Sink, d.Topic, d.Records)
+		}
 	}
 	for p := range v.partitions {
 		fmt.Fprintf(&b, "%s end=%d\n", p.Partition, p.End())
@@ -124,7 +138,7 @@ func readReport(t *testing.T, d *datadriven.TestData, sequences map[NodeID]int64
 		Node: node, Incarnation: Incarnation(number(t, d, "inc", 1)), Sequence: number(t, d, "seq", sequences[node]),
 		Application: text(d, "app", "flights"), Address: text(d, "addr", string(node)+":1"),
 		Generation: Generation(number(t, d, "gen", 0)), Full: !d.HasArg("partial"), Leaving: d.HasArg("leaving"),
-		Interval: duration(t, d, "interval"),
+		Interval: duration(t, d, "interval"), Draining: d.HasArg("draining"),
 	}
 	if r.Interval == 0 {
 		r.Interval = 100 * time.Millisecond
@@ -134,7 +148,17 @@ func readReport(t *testing.T, d *datadriven.TestData, sequences map[NodeID]int64
 		if len(words) == 0 {
 			continue
 		}
-		if words[0] == "store" {
+		switch words[0] {
+		case "misplaced":
+			r.Misplaced = append(r.Misplaced, Misplaced{
+				Store: words[1], TopicPartition: TopicPartition{words[2], int32(atoi(t, words[3]))}, Records: atoi(t, words[4]),
+				FirstOffset: atoi(t, words[5]), FirstKey: []byte(words[6]),
+			})
+			continue
+		case "dropped":
+			r.Dropped = append(r.Dropped, Dropped{Sink: words[1], Topic: words[2], Records: atoi(t, words[3])})
+			continue
+		case "store":
 			s := StoreInfo{Name: words[1], Partitions: int32(atoi(t, words[2])), SourceTopics: []string{"in"}}
 			for _, w := range words[3:] {
 				name, value, _ := strings.Cut(w, "=")
@@ -239,6 +263,12 @@ func TestValidateNamesEveryBadField(t *testing.T) {
 		change(&r)
 		return []Replica{r}
 	}
+	misplaced := func(change func(*Misplaced)) Report {
+		m := Misplaced{Store: "s", TopicPartition: TopicPartition{"in", 0}, Records: 1, FirstKey: make([]byte, MaxFirstKeyBytes), Expected: []int32{1}}
+		change(&m)
+		return Report{Misplaced: []Misplaced{m}}
+	}
+	nothing := func(*Misplaced) {}
 	for want, r := range map[string]Report{
 		"node":                 {},
 		"incarnation":          {Incarnation: -1},
@@ -260,12 +290,27 @@ func TestValidateNamesEveryBadField(t *testing.T) {
 		"stores[0] ().name":    {Stores: []StoreInfo{{Partitions: 1}}},
 		"partitions: 0":        {Stores: []StoreInfo{{Name: "s"}}},
 		"actual_partitions: -": {Stores: []StoreInfo{{Name: "s", Partitions: 1, ActualPartitions: -1}}},
+
+		"misplaced[0] (, in-0).store":                              misplaced(func(m *Misplaced) { m.Store = "" }),
+		`misplaced[0] (s, -0).topic: ""`:                           misplaced(func(m *Misplaced) { m.Topic = "" }),
+		"misplaced[0] (s, in--1).partition: -1":                    misplaced(func(m *Misplaced) { m.Partition = -1 }),
+		"misplaced[0] (s, in-0).records: -1":                       misplaced(func(m *Misplaced) { m.Records = -1 }),
+		"misplaced[0] (s, in-0).first_offset: -1":                  misplaced(func(m *Misplaced) { m.FirstOffset = -1 }),
+		"misplaced[0] (s, in-0).first_key: a key of 1025 bytes":    misplaced(func(m *Misplaced) { m.FirstKey = make([]byte, 1025) }),
+		"misplaced[0] (s, in-0).expected: -1":                      misplaced(func(m *Misplaced) { m.Expected = []int32{0, -1} }),
+		"misplaced[1] (s, in-0).partition: in-0 is not named once": {Misplaced: append(misplaced(nothing).Misplaced, misplaced(nothing).Misplaced...)},
+		"dropped[0] ().sink":                                       {Dropped: []Dropped{{}}},
+		"dropped[0] (k).records: -1":                               {Dropped: []Dropped{{Sink: "k", Records: -1}}},
+		"dropped[1] (k).sink: k is not named once":                 {Dropped: []Dropped{{Sink: "k", Topic: "t"}, {Sink: "k", Topic: "t"}}},
 	} {
 		if err := r.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: want an error with %q, got %v", r, want, err)
 		}
 	}
-	if err := (Report{Node: "a", Address: "a:1", Replicas: []Replica{good}}).Validate(); err != nil {
+	r := misplaced(nothing)
+	r.Node, r.Address, r.Replicas = "a", "a:1", []Replica{good}
+	r.Dropped = []Dropped{{Sink: "k", Topic: "t"}, {Sink: "k", Topic: "u"}}
+	if err := r.Validate(); err != nil {
 		t.Errorf("a good report: %v", err)
 	}
 }
@@ -300,6 +345,44 @@ func BenchmarkApply(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*replicas), "ns/replica")
 			})
 		}
+	}
+}
+
+// BenchmarkApplyManyNodes is one heartbeat of one of 1,000 nodes that hold 3 replicas each of a store of 1,000 partitions.
+// It must stay below 50 us.
+func BenchmarkApplyManyNodes(b *testing.B) {
+	const nodes = 1000
+	v := NewView(Limits{})
+	reports := make([]Report, nodes)
+	for n := range reports {
+		r := bigReport(n, 0)
+		r.Stores[0].Partitions = nodes
+		for i := range 3 {
+			role := RoleStandby
+			if i == 0 {
+				role = RoleActive
+			}
+			r.Replicas = append(r.Replicas, Replica{
+				Partition: Partition{"s", int32((n + i) % nodes)}, Role: role, State: StateRunning, LeaseValid: role == RoleActive,
+			})
+		}
+		var err error
+		if v, err = v.Apply(r, epoch); err != nil {
+			b.Fatal(err)
+		}
+		r.Full, r.Stores = false, nil
+		reports[n] = r
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		r := &reports[i%nodes]
+		r.Sequence++
+		for j := range r.Replicas {
+			r.Replicas[j].Lag.Position++
+		}
+		v, _ = v.Apply(*r, epoch)
+		i++
 	}
 }
 

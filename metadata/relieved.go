@@ -1,0 +1,30 @@
+package metadata
+
+// Relieved says whether nobody would miss a draining node: each partition that it holds is served by another node, as
+// the RUNNING active under a lease, that is heard in time and does not drain itself. A node that is not known, does not
+// drain, or has not told yet of all that it holds is never relieved; one that drains and holds nothing is.
+func (v *View) Relieved(id NodeID) bool {
+	n := v.Node(id)
+	if n == nil || !n.Draining || !n.hasFull {
+		return false
+	}
+	for _, r := range n.replicas {
+		if r.State == StateClosed {
+			continue
+		}
+		s := v.stores[r.Store]
+		if s == nil || !v.servedElsewhere(&s.parts[r.Partition.Partition], n) {
+			return false
+		}
+	}
+	return true
+}
+
+// servedElsewhere says whether a partition's active serves and is on a node other than n that stays.
+func (v *View) servedElsewhere(p *part, n *Node) bool {
+	if p.active < 0 {
+		return false
+	}
+	h := PartitionView{v: v, p: p}.At(int(p.active))
+	return h.Node != n && h.Serves() && !h.Node.Suspect && !h.Node.Draining
+}
