@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
-	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/routing"
 )
@@ -154,15 +153,7 @@ func (d *dispatch) note(t routing.Target, e *tryError) {
 // than the node has seen (S14).
 func (d *dispatch) finish(resp *iqv1.GetResponse) *iqv1.GetResponse {
 	resp.Attempts = append(d.attempts, resp.GetAttempts()...)
-	s := resp.GetServed()
-	if s == nil || s.OffsetLag == nil || (s.GetRole() == iqv1.Role_ROLE_ACTIVE && s.GetLeaseValid()) {
-		return resp
-	}
-	p, err := d.edition.view.Partition(metadata.Partition{Store: s.GetStore(), Partition: s.GetPartition()})
-	if err == nil && p.End() > s.GetEndPosition() {
-		lag := max(0, p.End()-s.GetPosition())
-		s.EndPosition, s.OffsetLag = p.End(), &lag
-	}
+	routing.Complete(d.edition.view, resp)
 	return resp
 }
 

@@ -5,6 +5,7 @@
 //   - plan.go: the partitions of a key (Locate), and one order for all of them (MakePlan).
 //   - decide.go: Decide judges every replica of one partition.
 //   - explain.go: a decision in words, for callers who ask why.
+//   - answer.go: what the view adds to an answer.
 //   - wire.go: replicas, stores and positions to and from the wire.
 //
 // The package is pure: same view, query and now, same decision. It reads no clock, does no I/O and keeps nothing.
