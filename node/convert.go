@@ -84,6 +84,25 @@ func storeProto(s metadata.StoreInfo) *iqv1.StoreInfo {
 	}
 }
 
+func misplacedProto(list []metadata.Misplaced) []*iqv1.Misplaced {
+	out := make([]*iqv1.Misplaced, 0, len(list))
+	for _, m := range list {
+		out = append(out, &iqv1.Misplaced{
+			Store: m.Store, Topic: m.Topic, Partition: m.Partition, Records: m.Records,
+			FirstOffset: m.FirstOffset, FirstKey: m.FirstKey, Expected: m.Expected,
+		})
+	}
+	return out
+}
+
+func droppedProto(list []metadata.Dropped) []*iqv1.Dropped {
+	out := make([]*iqv1.Dropped, 0, len(list))
+	for _, d := range list {
+		out = append(out, &iqv1.Dropped{Sink: d.Sink, Topic: d.Topic, Records: d.Records})
+	}
+	return out
+}
+
 func hostMapProto(m metadata.HostMap) *iqv1.HostMap {
 	out := &iqv1.HostMap{Generation: int64(m.Generation)}
 	for _, h := range m.Hosts {

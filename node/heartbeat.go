@@ -170,6 +170,7 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 			req.Inputs = append(req.Inputs, &iqv1.ReplicaInput{Store: rep.Store, Partition: rep.Partition.Partition, InputPosition: positionProto(rep.Input)})
 		}
 	}
+	req.Misplaced, req.Dropped = misplacedProto(up.tasks.met.misplaced()), droppedProto(up.tasks.met.dropped())
 	hm := up.hosts.Load()
 	if hm != nil {
 		req.Generation = int64(hm.Generation)

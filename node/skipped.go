@@ -39,8 +39,10 @@ func (w *worker) carried(t *activeTask) *carry {
 	return c
 }
 
-// tellSkipped logs the records that a task could not use, when there are new ones.
+// tellSkipped is called when a task's transaction was committed. It logs the records that the task could not use, when
+// there are new ones, and counts those that were misplaced or dropped (misplaced.go).
 func (w *worker) tellSkipped(t *activeTask) {
+	w.tasks.met.commit(t.counts, time.Now(), w.log)
 	c, now := w.carried(t), t.task.Skipped()
 	var total int64
 	for _, n := range c.skipped {

@@ -43,6 +43,8 @@ type activeTask struct {
 	inputs   []*input
 	position metadata.Position                 // input offsets whose records' effects are in the overlay
 	dirty    map[metadata.TopicPartition]int64 // those that moved since the last commit
+	counts   *runCounts
+	changed  func() bool // says whether a source topic has another partition count than the stores
 
 	retryAt time.Time // when a failed task is tried again
 }
@@ -54,13 +56,16 @@ type taskStore struct {
 	replica *replica
 	kv      *store.KV
 	overlay *store.Overlay
+	check   *keyCheck      // nil when nothing is judged
 	changes []store.Change // of the commit in progress
 	last    int64          // the largest changelog offset that the commit's records got
 }
 
 // newRun makes the task ready to process from committed on. The caller holds the writer tokens of all its replicas.
 func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int64) error {
-	t.stores, t.inputs = nil, nil
+	t.stores, t.inputs, t.counts = nil, nil, &runCounts{}
+	t.changed = func() bool { return w.countsChanged(t.info) }
+	places := make(map[string]*placement, len(t.info.stores)) // by partitioner
 	t.position = make(metadata.Position, len(committed))
 	t.dirty = make(map[metadata.TopicPartition]int64, len(committed))
 	for _, si := range t.info.stores {
@@ -72,7 +77,15 @@ func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int
 		if kv == nil {
 			return fmt.Errorf("store %s is not open", si.id)
 		}
-		t.stores = append(t.stores, &taskStore{info: si, replica: r, kv: kv, overlay: store.NewOverlay(kv.Reader())})
+		s := &taskStore{info: si, replica: r, kv: kv, overlay: store.NewOverlay(kv.Reader())}
+		name := si.spec.Partitioner
+		if places[name] == nil {
+			places[name] = newPlacement(w.cfg.Partitioners, name, si.id.Partition, w.tasks.counts[si.id.Store])
+		}
+		if places[name] != nil {
+			s.check = &keyCheck{store: si.id.Store, place: places[name], run: t.counts}
+		}
+		t.stores = append(t.stores, s)
 	}
 	task, err := t.info.sub.NewTask(t.info.id.Partition, &taskOutput{w: w, t: t})
 	if err != nil {
@@ -87,8 +100,25 @@ func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int
 	return nil
 }
 
-// process runs the records that are there, at most limit per input, and returns how many there were.
+// countsChanged says whether a topic that the task reads has another partition count than the task's stores.
+func (w *worker) countsChanged(t *taskInfo) bool {
+	for _, s := range t.stores {
+		for _, topic := range t.sub.SourceTopics {
+			if n, ok := w.catalog.Partitions(topic); ok && n != w.tasks.counts[s.id.Store] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// process runs the records that are there, at most limit per input, and returns how many there were. While the partition
+// count of a topic is not the stores' it leaves them where they are: a key's records may be in another partition now, and
+// what some of them alone make of the state is wrong (S29).
 func (t *activeTask) process(limit int) (int, error) {
+	if t.changed() {
+		return 0, nil
+	}
 	n := 0
 	for _, in := range t.inputs {
 		b, err := in.take(limit)
@@ -96,6 +126,7 @@ func (t *activeTask) process(limit int) (int, error) {
 			return n, &inputError{tp: in.tp, err: err}
 		}
 		for _, rec := range b.Records {
+			t.counts.begin(rec)
 			if err := t.task.Process(recordOf(rec)); err != nil {
 				return n, err
 			}
@@ -144,13 +175,14 @@ type taskOutput struct {
 func (o *taskOutput) Store(name string) topology.KeyValueStore {
 	for _, s := range o.t.stores {
 		if s.info.spec.Name == name {
-			return overlayStore{s.overlay}
+			return overlayStore{s.overlay, s.check}
 		}
 	}
 	return nil
 }
 
-// Send implements topology.Output: it writes the record to each partition that the sink's partitioner chooses (KIP-837).
+// Send implements topology.Output: it writes the record to each partition that the sink's partitioner chooses (KIP-837),
+// or to none when it names one that does not exist.
 func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 	n, ok := o.w.catalog.Partitions(sink.Topic)
 	if !ok || n == 0 {
@@ -163,6 +195,9 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 	if err != nil {
 		return fmt.Errorf("sink %q: %w", sink.Name, err)
 	}
+	if len(to) == 0 {
+		o.t.counts.drop(sink)
+	}
 	for _, p := range to {
 		rec := &kgo.Record{Topic: sink.Topic, Partition: p, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
 		for _, h := range r.Headers {
@@ -174,10 +209,14 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 }
 
 // overlayStore shows an overlay as processors want it.
-type overlayStore struct{ o *store.Overlay }
+type overlayStore struct {
+	o     *store.Overlay
+	check *keyCheck
+}
 
 // Get implements topology.KeyValueStore.
 func (s overlayStore) Get(key []byte) ([]byte, int64, bool, error) {
+	s.check.uses(key)
 	v, found, err := s.o.Get(key)
 	return v.Bytes, v.Timestamp, found, err
 }
@@ -187,12 +226,14 @@ func (s overlayStore) Put(key, value []byte, timestamp int64) error {
 	if value == nil {
 		return s.Delete(key, timestamp)
 	}
+	s.check.uses(key)
 	s.o.Put(key, value, timestamp)
 	return nil
 }
 
 // Delete implements topology.KeyValueStore.
 func (s overlayStore) Delete(key []byte, timestamp int64) error {
+	s.check.uses(key)
 	s.o.Delete(key, timestamp)
 	return nil
 }

@@ -36,6 +36,7 @@ type taskTable struct {
 	byStore map[metadata.Partition]*taskInfo
 	counts  map[string]int32 // partitions by store
 	stores  map[string]topology.StoreSpec
+	met     committedCounts // what the tasks have met on this node
 	// all is replaced, never written.
 	all atomic.Pointer[taskList]
 }
