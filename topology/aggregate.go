@@ -154,23 +154,49 @@ func extreme(op Op, t NumberType, old, operand []byte) ([]byte, error) {
 }
 
 func average(t NumberType, old, operand []byte) ([]byte, error) {
-	was := averageState{Sum: "0"}
 	var sum []byte
+	var count int64
 	if old != nil {
-		if err := json.Unmarshal(old, &was); err != nil {
-			return nil, fmt.Errorf("the stored average: %w", err)
+		var err error
+		if sum, count, err = parseAverage(t, old); err != nil {
+			return nil, err
 		}
-		data, skip := t.number([]byte(was.Sum))
-		if skip != "" {
-			return nil, fmt.Errorf("the stored average's sum %q is no %s", was.Sum, t)
-		}
-		sum = data
 	}
-	sum, err := add(t, sum, operand)
+	return addAverage(t, sum, operand, count+1)
+}
+
+func mergeAverages(t NumberType, a, b []byte) ([]byte, error) {
+	sumA, countA, err := parseAverage(t, a)
 	if err != nil {
 		return nil, err
 	}
-	now := averageState{Count: was.Count + 1}
+	sumB, countB, err := parseAverage(t, b)
+	if err != nil {
+		return nil, err
+	}
+	return addAverage(t, sumA, sumB, countA+countB)
+}
+
+// parseAverage reads the value of an OpAverage store.
+func parseAverage(t NumberType, data []byte) (sum []byte, count int64, err error) {
+	was := averageState{Sum: "0"}
+	if err := json.Unmarshal(data, &was); err != nil {
+		return nil, 0, fmt.Errorf("the stored average: %w", err)
+	}
+	sum, skip := t.number([]byte(was.Sum))
+	if skip != "" {
+		return nil, 0, fmt.Errorf("the stored average's sum %q is no %s", was.Sum, t)
+	}
+	return sum, was.Count, nil
+}
+
+// addAverage returns the value of an OpAverage store with the sum of two sums; the first may be nil.
+func addAverage(t NumberType, sum, more []byte, count int64) ([]byte, error) {
+	sum, err := add(t, sum, more)
+	if err != nil {
+		return nil, err
+	}
+	now := averageState{Count: count}
 	if t == NumberDouble {
 		now.Sum = json.Number(formatDouble(toDouble(sum)))
 		now.Average = toDouble(sum) / float64(now.Count)
@@ -179,6 +205,27 @@ func average(t NumberType, old, operand []byte) ([]byte, error) {
 		now.Average = float64(toInt64(sum)) / float64(now.Count)
 	}
 	return json.Marshal(now)
+}
+
+// mergeValues returns the value that a store would hold had the records of two of its values been those of one: of two
+// sessions that become one, earlier and later.
+func mergeValues(op Op, t NumberType, earlier, later []byte) ([]byte, error) {
+	switch op {
+	case OpCount:
+		return add(NumberInt64, earlier, later)
+	case OpSum:
+		return add(t, earlier, later)
+	case OpMin, OpMax:
+		return extreme(op, t, earlier, later)
+	case OpAverage:
+		return mergeAverages(t, earlier, later)
+	case OpLatest:
+		return later, nil
+	case OpFirst:
+		return earlier, nil
+	case OpNone:
+	}
+	return nil, errors.New("no operation")
 }
 
 func toInt64(b []byte) int64 {

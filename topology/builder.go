@@ -2,7 +2,9 @@ package topology
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/iqgate/iqgate/partitioner"
 )
@@ -13,6 +15,7 @@ type Builder struct {
 	nodes  []nodeSpec
 	stores []storeUse
 	policy ErrorPolicy
+	faults []error // of windows
 }
 
 type nodeKind uint8
@@ -75,6 +78,29 @@ func (b *Builder) Processor(name string, supplier func() Processor, parents ...s
 func (b *Builder) Store(spec StoreSpec, processors ...string) *Builder {
 	b.stores = append(b.stores, storeUse{spec, slices.Clone(processors)})
 	return b
+}
+
+// WindowedAggregate adds a processor that keeps one aggregate for each key and window, in a store of its own, and forwards
+// each change under the key of its window: [WindowKey] or [SessionKey]; a session that was merged into another is
+// forwarded with a nil value. The kind, window size and retention of the store follow from w; a retention in spec replaces
+// that of w. Records without a key or a value are skipped, those that come too late counted under [SkipLate]. Whoever reads
+// a topic with such keys must know that they are not hashed as they stand; see [KeyBinary].
+func (b *Builder) WindowedAggregate(name string, spec StoreSpec, w Windows, a Aggregator, parents ...string) *Builder {
+	for _, f := range w.faults() {
+		b.faults = append(b.faults, fmt.Errorf("processor %q: windows: %s", name, strings.TrimPrefix(f.field+": "+f.text, ": ")))
+	}
+	if text := w.tooShort(spec.Retention); spec.Retention != 0 && text != "" {
+		b.faults = append(b.faults, fmt.Errorf("processor %q: the store's retention: %s", name, text))
+	}
+	if a.Add == nil {
+		b.faults = append(b.faults, fmt.Errorf("processor %q: the aggregator has no Add", name))
+	}
+	if a.Merge == nil && w.Kind == SessionWindows {
+		b.faults = append(b.faults, fmt.Errorf("processor %q: the aggregator has no Merge, which sessions need", name))
+	}
+	spec = w.in(spec)
+	b.Processor(name, windowedSupplier(spec.Name, w, spec.Retention, a), parents...)
+	return b.Store(spec, name)
 }
 
 // Sink adds a node that writes what its parents forward to a topic, which must exist. A nil partitioner is murmur2.

@@ -42,6 +42,7 @@ type graph struct {
 	nodes       []nodeSpec // topics by full name
 	stores      []storeUse
 	policy      ErrorPolicy
+	faults      []error        // what the builder has found
 	byName      map[string]int // first node of that name
 	children    [][]int        // by node, in the order added
 	errs        []error
@@ -53,6 +54,7 @@ func newGraph(application string, b *Builder) *graph {
 		nodes:       slices.Clone(b.nodes),
 		stores:      slices.Clone(b.stores),
 		policy:      b.policy,
+		faults:      b.faults,
 		byName:      make(map[string]int, len(b.nodes)),
 		children:    make([][]int, len(b.nodes)),
 	}
@@ -102,6 +104,7 @@ func (g *graph) check() []error {
 	for _, s := range g.stores {
 		g.checkStore(s, stores)
 	}
+	g.errs = append(g.errs, g.faults...)
 	g.checkCycles()
 	return g.errs
 }
@@ -188,13 +191,13 @@ func (g *graph) checkStore(s storeUse, seen map[string]bool) {
 		g.fault("%s is added twice", what)
 	}
 	seen[s.spec.Name] = true
-	if s.spec.Kind != KeyValue {
-		g.fault("%s: kind %s is not known", what, s.spec.Kind)
+	for _, text := range s.spec.faults() {
+		g.fault("%s: %s", what, text)
 	}
 	g.checkSerde(what+": key", s.spec.KeySerde)
 	g.checkSerde(what+": value", s.spec.ValueSerde)
 	if p, ok := s.spec.ChangelogConfig["cleanup.policy"]; ok {
-		g.fault("%s: the changelog's cleanup.policy is compact and cannot be %q", what, p)
+		g.fault("%s: the changelog's cleanup.policy is %s and cannot be %q", what, s.spec.cleanupPolicy(), p)
 	}
 	if len(s.processors) == 0 {
 		g.fault("%s: no processor uses it", what)

@@ -1,6 +1,9 @@
 package topology
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Format is the format of a source's values.
 type Format uint8
@@ -83,6 +86,8 @@ type OutputConfig struct {
 	Topic string
 	// Partitioner names the partitioner by which it is written. Default murmur2.
 	Partitioner string
+	// Key is the form of the keys of a windowed aggregate. Windowed aggregates only. Default KeyBinary.
+	Key KeyForm
 }
 
 // TableConfig is a store with the last value of each key, in the order of the topic. Null deletes the key: a null value, or
@@ -96,6 +101,10 @@ type TableConfig struct {
 	Key KeyConfig
 	// Value is the field to keep, or row for the whole record. Default row.
 	Value string
+	// History is how long, by stream time, values that were replaced can still be read as of a time, in whole milliseconds.
+	// The store is then a versioned one: the value of a key is that with the largest timestamp, whatever the order of the
+	// topic, and records older than the history are skipped under [SkipLate]. Default 0: a key-value store.
+	History time.Duration
 	// Output gets each record of the table.
 	Output OutputConfig
 }
@@ -114,6 +123,9 @@ type AggregateConfig struct {
 	Field string
 	// Number is the type in which numbers are added and compared. sum, min, max and average only. Default int64.
 	Number NumberType
+	// Window says how time is cut; one aggregate is kept for each key and window. Default: no windows. OpFirst cannot be over
+	// sliding windows.
+	Window Windows
 	// Output gets each change.
 	Output OutputConfig
 }

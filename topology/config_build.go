@@ -1,6 +1,10 @@
 package topology
 
-import "github.com/iqgate/iqgate/partitioner"
+import (
+	"time"
+
+	"github.com/iqgate/iqgate/partitioner"
+)
 
 // Build checks the configuration and returns its topology. Partitioners are looked up in r; nil knows the built-in ones.
 func (c *Config) Build(r *partitioner.Registry) (*Topology, error) {
@@ -59,6 +63,8 @@ type part struct {
 	number     NumberType
 	table      bool
 	valueSerde string
+	history    time.Duration
+	windows    Windows
 	keep       func() Processor // the second half
 	output     OutputConfig
 }
@@ -69,6 +75,9 @@ func addTable(b *Builder, r *partitioner.Registry, s *SourceConfig, t *TableConf
 	p.field = t.Value
 	name := t.Store
 	p.keep = func() Processor { return &table{store: name} }
+	if p.history = t.History; p.history > 0 {
+		p.keep = func() Processor { return &versionedTable{store: name} }
+	}
 	p.add(b, r)
 }
 
@@ -86,6 +95,9 @@ func addAggregate(b *Builder, r *partitioner.Registry, s *SourceConfig, a *Aggre
 	}
 	keep := aggregator{store: a.Store, op: a.Op, number: a.Number}
 	p.keep = func() Processor { return &keep }
+	if p.windows = a.Window; p.windows.Kind != NoWindows {
+		p.keep = windowedSupplier(a.Store, a.Window, p.windows.in(StoreSpec{}).Retention, opFold{a.Op, a.Number})
+	}
 	p.add(b, r)
 }
 
@@ -125,10 +137,34 @@ func (p *part) add(b *Builder, r *partitioner.Registry) {
 		from = through
 	}
 	b.Processor("keep:"+p.store, p.keep, from)
+	switch {
+	case p.history > 0:
+		spec.Kind, spec.Retention = Versioned, p.history
+	case p.windows.Kind != NoWindows:
+		spec = p.windows.in(spec)
+	}
 	b.Store(spec, "keep:"+p.store)
 	if p.output.Topic != "" {
-		b.Sink("output:"+p.store, p.output.Topic, lookup(r, p.output.Partitioner), "keep:"+p.store)
+		p.addOutput(b, lookup(r, p.output.Partitioner), spec.KeySerde)
 	}
+}
+
+// addOutput adds the sink, and what gives keys their form.
+func (p *part) addOutput(b *Builder, by partitioner.Partitioner, keySerde string) {
+	from := "keep:" + p.store
+	switch {
+	case p.windows.Kind == NoWindows:
+	case p.output.Key != KeyBinary:
+		serde, _ := SerdeByName(keySerde) // Validate has looked it up
+		format := windowFormatter{form: p.output.Key, windows: p.windows, keySerde: serde}
+		b.Processor("format:"+p.store, func() Processor { return &format }, from)
+		from = "format:" + p.store
+	case p.windows.Kind == SessionWindows:
+		by = windowedPartitioner(by, sessionKeySuffix)
+	default:
+		by = windowedPartitioner(by, windowKeySuffix)
+	}
+	b.Sink("output:"+p.store, p.output.Topic, by, from)
 }
 
 // lookup returns a partitioner that Validate has found before.

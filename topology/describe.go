@@ -36,8 +36,15 @@ func (t *Topology) Describe() string {
 			b.WriteByte('\n')
 		}
 		for _, spec := range s.Stores {
-			fmt.Fprintf(&b, "  store %s %s %s -> %s by %s, changelog %s\n",
+			fmt.Fprintf(&b, "  store %s %s %s -> %s by %s, changelog %s",
 				spec.Name, spec.Kind, spec.KeySerde, spec.ValueSerde, spec.Partitioner, spec.Changelog)
+			if spec.WindowSize > 0 {
+				fmt.Fprintf(&b, ", windows of %s", spec.WindowSize)
+			}
+			if spec.Retention > 0 {
+				fmt.Fprintf(&b, ", kept for %s", spec.Retention)
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()

@@ -12,8 +12,10 @@ import (
 type Counts func(topic string) (partitions int32, exists bool)
 
 // InternalTopics returns the topics that nodes create, with their partitions and configuration, in ascending order of
-// names: a compacted changelog per store, with as many partitions as its sub-topology has tasks, and the repartition
-// topics.
+// names: a changelog per store, with as many partitions as its sub-topology has tasks, and the repartition topics.
+// Changelogs are compacted; those of window and session stores are deleted a day after the retention too, and those of
+// versioned stores are not compacted for that long (Kafka Streams' WindowedChangelogTopicConfig and
+// VersionedChangelogTopicConfig).
 //
 // A repartition topic has as many partitions as its options say; without, as many as it has if it exists, else as many as
 // the topics that are read together with it, else as many as the sub-topology that writes it has tasks (the most of them,
@@ -27,12 +29,7 @@ func (t *Topology) InternalTopics(counts Counts) ([]InternalTopic, error) {
 	var all []InternalTopic
 	for _, s := range t.subs {
 		for _, spec := range s.Stores {
-			config := map[string]string{
-				"cleanup.policy":         "compact",
-				"retention.ms":           "-1",
-				"message.timestamp.type": "CreateTime",
-			}
-			maps.Copy(config, spec.ChangelogConfig)
+			config := spec.changelogConfig()
 			all = append(all, InternalTopic{Name: spec.Changelog, Partitions: tasks[s.ID], Configs: config, Store: spec.Name})
 		}
 		for topic := range s.pinned {

@@ -22,6 +22,11 @@ type Context interface {
 	// Store returns a store that was connected to this processor. Any other name gives a store whose every call fails and
 	// stops the task.
 	Store(name string) KeyValueStore
+	// WindowStore, SessionStore and VersionedStore are Store for the other kinds. A store of another kind fails like one that
+	// is not connected.
+	WindowStore(name string) WindowStore
+	SessionStore(name string) SessionStore
+	VersionedStore(name string) VersionedStore
 	// Forward hands a record to every child, in the order in which they were added, before it returns. Only Key, Value,
 	// Timestamp and Headers matter. If a child fails, the rest is not called, Err returns the failure, and the record
 	// being processed fails with it whatever Process returns.
@@ -33,6 +38,11 @@ type Context interface {
 	Err() error
 	// StreamTime is the largest timestamp of any record that the task has met, in milliseconds; -1 before the first.
 	StreamTime() int64
+	// ObserveTime raises the processor's own stream time to timestamp and returns it: the largest timestamp that this
+	// processor has observed so far, in milliseconds; -1 before the first. Unlike what the processor remembers itself it
+	// goes back with an aborted transaction, and comes back with [Task.AdvanceStreamTimes]. Windows close by it, as in Kafka
+	// Streams, so that a record that never reaches the processor closes none.
+	ObserveTime(timestamp int64) int64
 	// Task names the running task.
 	Task() TaskID
 	// Skip counts a record that could not be used, under a short constant reason such as [SkipNullKey]. It ends nothing:
@@ -64,10 +74,11 @@ type KeyValueStore interface {
 	Range(from, to []byte, reverse bool) iter.Seq2[Entry, error]
 }
 
-// Output is where a task reads its state from and sends its results to; the node implements it on a transaction.
+// Output is where a task reads its state from and sends its results to; the node implements it on a transaction. One with
+// stores of all kinds is a [WindowedOutput].
 type Output interface {
-	// Store returns the task's partition of a store of its sub-topology. NewTask calls it once per store; a nil result is
-	// an error of NewTask.
+	// Store returns the task's partition of a key-value store of its sub-topology. NewTask calls it once per store; a nil
+	// result is an error of NewTask.
 	Store(name string) KeyValueStore
 	// Send produces r to the partitions that sink.Partitioner chooses (partitioner.Route) within the transaction.
 	// r.Topic is sink.Topic, r.Partition and r.Offset are -1. The record's bytes are not changed afterwards, so they may be

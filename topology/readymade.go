@@ -172,3 +172,31 @@ func (t *table) Process(ctx Context, r Record) error {
 	ctx.Forward(r)
 	return nil
 }
+
+// versionedTable is the second half of a table with a history (Kafka Streams' KTableSource on a versioned store). It
+// forwards every record that the store takes, late ones too.
+type versionedTable struct {
+	store string
+}
+
+// Process implements Processor.
+func (t *versionedTable) Process(ctx Context, r Record) error {
+	reason := checkTimestamp(r)
+	if r.Key == nil {
+		reason = SkipNullKey
+	}
+	if reason != "" {
+		ctx.Skip(reason)
+		return nil
+	}
+	accepted, err := ctx.VersionedStore(t.store).Put(r.Key, r.Value, r.Timestamp)
+	switch {
+	case err != nil:
+		return err
+	case !accepted:
+		ctx.Skip(SkipLate)
+	default:
+		ctx.Forward(r)
+	}
+	return nil
+}

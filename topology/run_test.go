@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -20,7 +21,9 @@ import (
 //	put topic=T                         the input has records, one a line: "key | value | timestamp"; ~ is null, key and
 //	                                    value may be quoted as Go strings
 //	output topic=T                      what was written since the last time
-//	store name=S                        all entries, as text by the store's formats
+//	store name=S                        all entries, windows, sessions or versions, as text by the store's formats
+//	changelog name=S                    what the store wrote since the start, partition by partition
+//	asof name=S key=K at=(T,...)        a key of a versioned store at each time
 //	skipped                             counts by reason
 func TestReadyMadeTopologies(t *testing.T) {
 	datadriven.Walk(t, "testdata/run", func(t *testing.T, path string) {
@@ -45,7 +48,11 @@ func TestReadyMadeTopologies(t *testing.T) {
 			case "output":
 				return records(driver.Output(topic))
 			case "store":
-				return entries(t, topo, driver, name)
+				return contents(t, topo, driver, name)
+			case "changelog":
+				return changelog(t, topo, driver, name)
+			case "asof":
+				return asOf(t, topo, driver, name, d)
 			case "skipped":
 				var b strings.Builder
 				skipped := driver.Skipped()
@@ -116,6 +123,16 @@ func data(t *testing.T, s string) []byte {
 	return []byte(s)
 }
 
+// printable is a key as it is, or in hexadecimal if it is no text.
+func printable(key []byte) string {
+	for _, c := range string(key) {
+		if !strconv.IsPrint(c) || c == utf8.RuneError {
+			return fmt.Sprintf("0x%x", key)
+		}
+	}
+	return string(key)
+}
+
 func records(all []topology.Record) string {
 	var b strings.Builder
 	for _, r := range all {
@@ -123,7 +140,7 @@ func records(all []topology.Record) string {
 		if r.Value != nil {
 			value = strconv.Quote(string(r.Value))
 		}
-		fmt.Fprintf(&b, "%d: %s | %s | %d\n", r.Partition, r.Key, value, r.Timestamp)
+		fmt.Fprintf(&b, "%d: %s | %s | %d\n", r.Partition, printable(r.Key), value, r.Timestamp)
 	}
 	return b.String()
 }

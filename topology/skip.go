@@ -16,6 +16,13 @@ const (
 	// SkipNotAnInteger counts records whose aggregated field is a number with a fraction, or beyond 64 bits, where the
 	// aggregate is of type int64.
 	SkipNotAnInteger = "not_an_integer"
+	// SkipLate counts what came too late, as Kafka Streams' dropped-records metric does: one for each window of a record that
+	// was closed already (so one for each record where windows do not overlap; a record of a hopping aggregate may be late
+	// for some of its windows and not for others), and one for each version that is older than a versioned table's history.
+	SkipLate = "late"
+	// SkipTimestamp counts records of windowed aggregates and versioned tables whose timestamp is before 1970 or after the
+	// year 100,000,000.
+	SkipTimestamp = "timestamp"
 	// SkipProcessorError counts records whose processor failed under SkipOnError.
 	SkipProcessorError = "processor_error"
 )

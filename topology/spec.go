@@ -2,6 +2,7 @@ package topology
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/iqgate/iqgate/partitioner"
 )
@@ -11,7 +12,10 @@ type StoreKind uint8
 
 // The kinds of store.
 const (
-	KeyValue StoreKind = iota
+	KeyValue  StoreKind = iota // the last value of each key: [KeyValueStore]
+	Window                     // values by key and window: [WindowStore]
+	Session                    // values by key and session: [SessionStore]
+	Versioned                  // values by key and time: [VersionedStore]
 )
 
 // String returns the kind's name in metadata.
@@ -19,6 +23,12 @@ func (k StoreKind) String() string {
 	switch k {
 	case KeyValue:
 		return "keyvalue"
+	case Window:
+		return "window"
+	case Session:
+		return "session"
+	case Versioned:
+		return "versioned"
 	}
 	return "kind(" + strconv.Itoa(int(k)) + ")"
 }
@@ -29,6 +39,13 @@ type StoreSpec struct {
 	Name string
 	// Kind of the store. Default KeyValue.
 	Kind StoreKind
+	// WindowSize is the length of a window store's windows, in whole milliseconds; the end of a window follows from it.
+	// Required for Window, not allowed for others.
+	WindowSize time.Duration
+	// Retention is how long windows, sessions or old versions are kept, by the store's stream time and in whole
+	// milliseconds. Default for Window: the window size, which is the least. Required for Session and Versioned, not
+	// allowed for KeyValue.
+	Retention time.Duration
 	// KeySerde names the format of keys, so that tools can read and show them. Default bytes.
 	KeySerde string
 	// ValueSerde names the format of values. Default bytes.
@@ -37,7 +54,8 @@ type StoreSpec struct {
 	// topic that feeds the store is written, else murmur2. It must be the one by which the store's source topic is
 	// written, or lookups ask the wrong partition.
 	Partitioner string
-	// ChangelogConfig is added to the changelog topic's configuration. cleanup.policy cannot be changed.
+	// ChangelogConfig is added to the changelog topic's configuration. cleanup.policy cannot be changed. retention.ms of a
+	// window or session store, and min.compaction.lag.ms of a versioned one, replace what follows from Retention.
 	ChangelogConfig map[string]string
 
 	// Changelog is the full name of the store's changelog topic, set by Build: <application>-<store>-changelog.

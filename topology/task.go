@@ -45,6 +45,8 @@ type taskNode struct {
 	run    *runNode
 	proc   Processor
 	stores map[string]*taskStore
+
+	streamTime, committedTime int64 // milliseconds; what the processor has observed
 }
 
 // RecordError says which record made a task stop.
@@ -83,16 +85,16 @@ func (s *Subtopology) NewTask(partition int32, out Output) (*Task, error) {
 	stores := map[string]*taskStore{}
 	var errs []error
 	for _, spec := range s.Stores {
-		inner := out.Store(spec.Name)
-		if inner == nil {
-			errs = append(errs, fmt.Errorf("task %s: store %q is missing", t.id, spec.Name))
+		store, err := openStore(t, spec, out)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("task %s: %w", t.id, err))
 			continue
 		}
-		stores[spec.Name] = &taskStore{task: t, name: spec.Name, inner: inner}
+		stores[spec.Name] = store
 	}
 	for i := range s.nodes {
 		run := &s.nodes[i]
-		n := taskNode{task: t, run: run, stores: map[string]*taskStore{}}
+		n := taskNode{task: t, run: run, stores: map[string]*taskStore{}, streamTime: -1, committedTime: -1}
 		for _, name := range run.stores {
 			n.stores[name] = stores[name]
 		}
@@ -132,6 +134,32 @@ func (t *Task) AdvanceStreamTime(ms int64) {
 	t.committedTime = max(t.committedTime, ms)
 }
 
+// StreamTimes returns the largest timestamp that each processor has observed ([Context.ObserveTime]), in milliseconds, by
+// the processor's name; those that have observed none are left out. After Reset it is as of the last Commit.
+func (t *Task) StreamTimes() map[string]int64 {
+	all := map[string]int64{}
+	for i := range t.nodes {
+		if n := &t.nodes[i]; n.streamTime >= 0 {
+			all[n.run.name] = n.streamTime
+		}
+	}
+	return all
+}
+
+// AdvanceStreamTimes raises what processors have observed to what an earlier run of the task gave with StreamTimes; it
+// never lowers it, and ignores processors that the task has not. Without it, a window that was closed in the earlier run
+// may take records until the stream time is there again, though never one that ended Grace before the newest window in
+// the store began.
+func (t *Task) AdvanceStreamTimes(all map[string]int64) {
+	for i := range t.nodes {
+		n := &t.nodes[i]
+		if ms, ok := all[n.run.name]; ok {
+			n.streamTime = max(n.streamTime, ms)
+			n.committedTime = max(n.committedTime, ms)
+		}
+	}
+}
+
 // Skipped returns how many records were skipped since the task was made, by reason. Any goroutine may call it. Counts of
 // records whose transaction is aborted go away again with Reset.
 func (t *Task) Skipped() map[string]int64 {
@@ -143,6 +171,9 @@ func (t *Task) Skipped() map[string]int64 {
 // Commit says that the transaction of all records processed so far was committed.
 func (t *Task) Commit() {
 	t.committedTime = t.streamTime
+	for i := range t.nodes {
+		t.nodes[i].committedTime = t.nodes[i].streamTime
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.mu.committed)
@@ -154,6 +185,9 @@ func (t *Task) Commit() {
 // the node's to bring back.
 func (t *Task) Reset() error {
 	t.streamTime = t.committedTime
+	for i := range t.nodes {
+		t.nodes[i].streamTime = t.nodes[i].committedTime
+	}
 	t.fatal, t.bad, t.at = failure{}, failure{}, ""
 	t.mu.Lock()
 	clear(t.mu.skipped)
@@ -238,10 +272,50 @@ func (t *Task) deliver(node int, r Record) {
 
 // Store implements Context.
 func (n *taskNode) Store(name string) KeyValueStore {
-	if s, ok := n.stores[name]; ok {
-		return s
+	s, err := n.store(name, KeyValue)
+	if err != nil {
+		return brokenStore{n.task, err}
 	}
-	return brokenStore{n.task, fmt.Errorf("store %q is not connected to processor %q", name, n.run.name)}
+	return s
+}
+
+// WindowStore implements Context.
+func (n *taskNode) WindowStore(name string) WindowStore {
+	s, err := n.store(name, Window)
+	if err != nil {
+		return brokenWindowStore{brokenStore{n.task, err}}
+	}
+	return s.window
+}
+
+// SessionStore implements Context.
+func (n *taskNode) SessionStore(name string) SessionStore {
+	s, err := n.store(name, Session)
+	if err != nil {
+		return brokenSessionStore{brokenStore{n.task, err}}
+	}
+	return s.session
+}
+
+// VersionedStore implements Context.
+func (n *taskNode) VersionedStore(name string) VersionedStore {
+	s, err := n.store(name, Versioned)
+	if err != nil {
+		return brokenVersionedStore{brokenStore{n.task, err}}
+	}
+	return s.versioned
+}
+
+// store finds a store that the processor may use.
+func (n *taskNode) store(name string, kind StoreKind) (*taskStore, error) {
+	s, ok := n.stores[name]
+	if !ok {
+		return nil, fmt.Errorf("store %q is not connected to processor %q", name, n.run.name)
+	}
+	if s.kind != kind {
+		return nil, fmt.Errorf("store %q is a %s store, and processor %q asks for a %s store", name, s.kind, n.run.name, kind)
+	}
+	return s, nil
 }
 
 // Forward implements Context.
@@ -278,6 +352,12 @@ func (n *taskNode) Err() error {
 
 // StreamTime implements Context.
 func (n *taskNode) StreamTime() int64 { return n.task.streamTime }
+
+// ObserveTime implements Context.
+func (n *taskNode) ObserveTime(timestamp int64) int64 {
+	n.streamTime = max(n.streamTime, timestamp)
+	return n.streamTime
+}
 
 // Task implements Context.
 func (n *taskNode) Task() TaskID { return n.task.id }

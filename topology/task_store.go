@@ -7,9 +7,42 @@ import (
 
 // taskStore is the node's store; its failures reach the task even if the processor drops them.
 type taskStore struct {
-	task  *Task
-	name  string
-	inner KeyValueStore
+	task *Task
+	name string
+	kind StoreKind
+
+	inner     KeyValueStore // of KeyValue
+	window    *taskWindowStore
+	session   *taskSessionStore
+	versioned *taskVersionedStore
+}
+
+// openStore asks the output for a store.
+func openStore(t *Task, spec StoreSpec, out Output) (*taskStore, error) {
+	s := &taskStore{task: t, name: spec.Name, kind: spec.Kind}
+	windowed, ok := out.(WindowedOutput)
+	if !ok && spec.Kind != KeyValue {
+		return nil, fmt.Errorf("store %q is a %s store, and the task's output (%T) has key-value stores only", spec.Name, spec.Kind, out)
+	}
+	missing := false
+	switch spec.Kind {
+	case KeyValue:
+		s.inner = out.Store(spec.Name)
+		missing = s.inner == nil
+	case Window:
+		s.window = &taskWindowStore{s, windowed.WindowStore(spec.Name)}
+		missing = s.window.inner == nil
+	case Session:
+		s.session = &taskSessionStore{s, windowed.SessionStore(spec.Name)}
+		missing = s.session.inner == nil
+	case Versioned:
+		s.versioned = &taskVersionedStore{s, windowed.VersionedStore(spec.Name)}
+		missing = s.versioned.inner == nil
+	}
+	if missing {
+		return nil, fmt.Errorf("store %q is missing", spec.Name)
+	}
+	return s, nil
 }
 
 func (s *taskStore) check(op string, err error) error {

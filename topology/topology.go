@@ -158,6 +158,9 @@ func finish(spec StoreSpec, application string, sub int32) StoreSpec {
 	if spec.ValueSerde == "" {
 		spec.ValueSerde = NameBytes
 	}
+	if spec.Retention == 0 {
+		spec.Retention = spec.WindowSize
+	}
 	spec.ChangelogConfig = maps.Clone(spec.ChangelogConfig)
 	spec.Changelog = changelogTopic(application, spec.Name)
 	spec.Subtopology = sub

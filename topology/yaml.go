@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -41,6 +42,7 @@ const maxItems = 1000
 //	    key: tailnum                # field; absent: the record's own key
 //	    key_serde: string
 //	    value: row                  # row (default) | field
+//	    versioned: {history: 5m}    # also keep old values, to be read as of a time
 //	    partitions: 3               # of the repartition topic
 //	    partitioner: murmur2        # of the repartition topic
 //	    output: tails               # topic for each change
@@ -51,7 +53,16 @@ const maxItems = 1000
 //	    group_by: carrier           # field; absent: the record's own key
 //	    sum: dep_delay              # or count: true, min, max, average, latest, first
 //	    type: int64                 # int64 (default) | double
+//	    window:                     # one aggregate for each window; absent: over all time
+//	      tumbling: 60s             # or hopping and advance, sliding (time difference), session (inactivity gap)
+//	      grace: 10s                # how long after its end a window takes records (default 0s)
+//	      retention: 2m             # how long windows are kept (default: the least, see Windows.MinRetention)
+//	    output_key: binary          # of windows: binary (default) | text | json
 //	    # key_serde, partitions, partitioner, output, output_partitioner as above
+//	  - {store: visits, source: flights, group_by: carrier, count: true, window: {session: 30m}}
+//	  - {store: last-5m, source: flights, group_by: carrier, count: true, window: {hopping: 5m, advance: 1m}}
+//
+// Durations are numbers with units, such as 1h30m, 90s or 500ms, in whole milliseconds.
 func LoadYAML(data []byte) (*Config, error) {
 	y := &yamlReader{config: &Config{lines: map[string]int{}}}
 	if len(data) > MaxYAML {
@@ -172,23 +183,27 @@ func (y *yamlReader) source(n *yaml.Node, path string) SourceConfig {
 }
 
 func (y *yamlReader) table(n *yaml.Node, path string) TableConfig {
-	m, _ := y.mapping(n, path, "store", "source", "key", "key_serde", "value", "partitions", "partitioner", "output", "output_partitioner")
+	m, _ := y.mapping(n, path, "store", "source", "key", "key_serde", "value", "versioned", "partitions", "partitioner", "output", "output_partitioner")
 	return TableConfig{
 		Store: y.text(m, "store"), Source: y.text(m, "source"), Key: y.key(m, "key"), Value: y.text(m, "value"),
-		Output: OutputConfig{Topic: y.text(m, "output"), Partitioner: y.text(m, "output_partitioner")},
+		History: y.history(m),
+		Output:  OutputConfig{Topic: y.text(m, "output"), Partitioner: y.text(m, "output_partitioner")},
 	}
 }
 
 func (y *yamlReader) aggregate(n *yaml.Node, path string) AggregateConfig {
-	known := []string{"store", "source", "group_by", "key_serde", "type", "partitions", "partitioner", "output", "output_partitioner"}
+	known := []string{"store", "source", "group_by", "key_serde", "type", "window", "partitions", "partitioner", "output", "output_partitioner", "output_key"}
 	for _, o := range ops() {
 		known = append(known, o.String())
 	}
 	m, _ := y.mapping(n, path, known...)
 	a := AggregateConfig{
 		Store: y.text(m, "store"), Source: y.text(m, "source"), Key: y.key(m, "group_by"),
-		Number: pick(y, m, "type", NumberInt64, NumberInt64, NumberDouble),
-		Output: OutputConfig{Topic: y.text(m, "output"), Partitioner: y.text(m, "output_partitioner")},
+		Number: pick(y, m, "type", NumberInt64, NumberInt64, NumberDouble), Window: y.window(m),
+		Output: OutputConfig{
+			Topic: y.text(m, "output"), Partitioner: y.text(m, "output_partitioner"),
+			Key: pick(y, m, "output_key", KeyBinary, KeyBinary, KeyText, KeyJSON),
+		},
 	}
 	for _, o := range ops() {
 		at := m.fields[o.String()]
@@ -213,6 +228,84 @@ func (y *yamlReader) key(m mapping, field string) KeyConfig {
 		Field: y.text(m, field), Serde: y.text(m, "key_serde"), Partitions: y.count(m, "partitions"),
 		Partitioner: y.text(m, "partitioner"),
 	}
+}
+
+// history returns the history of a table, 0 when it has none.
+func (y *yamlReader) history(m mapping) time.Duration {
+	n := m.fields["versioned"]
+	if n == nil {
+		return 0
+	}
+	in, ok := y.mapping(n, m.path+"versioned", "history")
+	if ok && in.fields["history"] == nil {
+		y.fault(n, in.path+"history", "is required")
+	}
+	return y.duration(in, "history", true)
+}
+
+// window returns the windows of an aggregate.
+func (y *yamlReader) window(m mapping) Windows {
+	n := m.fields["window"]
+	if n == nil {
+		return Windows{}
+	}
+	known := []string{"advance", "grace", "retention"}
+	var kinds []string
+	for _, k := range windowsKinds() {
+		kinds = append(kinds, k.String())
+	}
+	in, ok := y.mapping(n, m.path+"window", append(known, kinds...)...)
+	if !ok {
+		return Windows{}
+	}
+	w := Windows{Advance: y.duration(in, "advance", true), Grace: y.duration(in, "grace", false), Retention: y.duration(in, "retention", true)}
+	for _, k := range windowsKinds() {
+		at := in.fields[k.String()]
+		switch {
+		case at == nil:
+		case w.Kind != NoWindows:
+			y.fault(at, in.path+k.String(), "%s is given already; an aggregate has one kind of windows", w.Kind)
+		default:
+			w.Kind, w.Size = k, y.duration(in, k.String(), true)
+		}
+	}
+	switch {
+	case w.Kind == NoWindows:
+		y.fault(n, m.path+"window", "one of %s is required", strings.Join(kinds, ", "))
+	case w.Kind == HoppingWindows && in.fields["advance"] == nil:
+		y.fault(n, in.path+"advance", "is required for hopping windows")
+	}
+	if len(y.faults) > 0 && y.faultWithin(m.path+"window") {
+		return Windows{} // one fault is enough
+	}
+	return w
+}
+
+// faultWithin says whether there is a fault about a field or what is in it.
+func (y *yamlReader) faultWithin(path string) bool {
+	return slices.ContainsFunc(y.faults, func(f Fault) bool { return f.Path == path || strings.HasPrefix(f.Path, path+".") })
+}
+
+// duration returns a duration of whole milliseconds, 0 when absent. It must be more than 0 if positive says so.
+func (y *yamlReader) duration(m mapping, field string, positive bool) time.Duration {
+	n := m.fields[field]
+	if n == nil {
+		return 0
+	}
+	d, err := time.ParseDuration(n.Value)
+	switch {
+	case n.Kind != yaml.ScalarNode || n.Tag != "!!str" || err != nil:
+		y.fault(n, m.path+field, "want a duration such as 1h30m, 90s or 500ms, have %s", describe(n))
+	case d < 0 || positive && d == 0:
+		y.fault(n, m.path+field, "%s is too short", n.Value)
+	case d%time.Millisecond != 0:
+		y.fault(n, m.path+field, "%s is no whole number of milliseconds", n.Value)
+	case d > maxWindowTime:
+		y.fault(n, m.path+field, "%s is more than %s", n.Value, maxWindowTime)
+	default:
+		return d
+	}
+	return 0
 }
 
 // mapping is a YAML mapping with its known fields.

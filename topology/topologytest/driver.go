@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/iqgate/iqgate/partitioner"
 	"github.com/iqgate/iqgate/topology"
@@ -20,6 +21,9 @@ type Driver struct {
 	sub     map[string]*topology.Subtopology
 	tasks   map[topology.TaskID]*topology.Task
 	stores  map[storePartition]*Store
+	windows map[storePartition]*WindowStore
+	session map[storePartition]*SessionStore
+	version map[storePartition]*VersionedStore
 	offsets map[topicPartition]int64
 	spread  map[string]int32 // next partition of records without a key
 	outputs map[string][]topology.Record
@@ -41,6 +45,7 @@ func New(t *topology.Topology, partitions map[string]int32) (*Driver, error) {
 	d := &Driver{
 		topo: t, counts: map[string]int32{}, sub: map[string]*topology.Subtopology{},
 		tasks: map[topology.TaskID]*topology.Task{}, stores: map[storePartition]*Store{},
+		windows: map[storePartition]*WindowStore{}, session: map[storePartition]*SessionStore{}, version: map[storePartition]*VersionedStore{},
 		offsets: map[topicPartition]int64{}, spread: map[string]int32{}, outputs: map[string][]topology.Record{},
 	}
 	for _, topic := range t.ExternalTopics() {
@@ -90,12 +95,55 @@ type output struct {
 func (o output) Store(name string) topology.KeyValueStore { return o.driver.store(name, o.partition) }
 
 func (d *Driver) store(name string, partition int32) *Store {
-	at := storePartition{name, partition}
-	if d.stores[at] == nil {
-		d.stores[at] = NewStore()
-	}
-	return d.stores[at]
+	return opened(d.stores, storePartition{name, partition}, NewStore)
 }
+
+// opened returns the store of a partition, which is made when it is first asked for.
+func opened[S any](all map[storePartition]*S, at storePartition, open func() *S) *S {
+	if all[at] == nil {
+		all[at] = open()
+	}
+	return all[at]
+}
+
+// retention is how long a store keeps things; 0 for a store that the topology has not.
+func (d *Driver) retention(name string) time.Duration {
+	spec, _ := d.topo.Store(name)
+	return spec.Retention
+}
+
+// WindowStore implements topology.WindowedOutput.
+func (o output) WindowStore(name string) topology.WindowStore {
+	return o.driver.WindowStore(name, o.partition)
+}
+
+// SessionStore implements topology.WindowedOutput.
+func (o output) SessionStore(name string) topology.SessionStore {
+	return o.driver.SessionStore(name, o.partition)
+}
+
+// VersionedStore implements topology.WindowedOutput.
+func (o output) VersionedStore(name string) topology.VersionedStore {
+	return o.driver.VersionedStore(name, o.partition)
+}
+
+// WindowStore returns one partition of a window store of the topology.
+func (d *Driver) WindowStore(name string, partition int32) *WindowStore {
+	return opened(d.windows, storePartition{name, partition}, func() *WindowStore { return NewWindowStore(d.retention(name)) })
+}
+
+// SessionStore returns one partition of a session store of the topology.
+func (d *Driver) SessionStore(name string, partition int32) *SessionStore {
+	return opened(d.session, storePartition{name, partition}, func() *SessionStore { return NewSessionStore(d.retention(name)) })
+}
+
+// VersionedStore returns one partition of a versioned store of the topology.
+func (d *Driver) VersionedStore(name string, partition int32) *VersionedStore {
+	return opened(d.version, storePartition{name, partition}, func() *VersionedStore { return NewVersionedStore(d.retention(name)) })
+}
+
+// Task returns a task, nil if there is none of that id.
+func (d *Driver) Task(id topology.TaskID) *topology.Task { return d.tasks[id] }
 
 // Send implements topology.Output.
 func (o output) Send(sink *topology.Sink, r topology.Record) error {
@@ -181,7 +229,7 @@ func (d *Driver) Output(topic string) []topology.Record {
 	return out
 }
 
-// Get looks a key up as a router would: in the first partition that the store's partitioner names. Custom partitioners are
+// Get looks a key of a key-value store up as a router would: in the first partition that the store's partitioner names. Custom partitioners are
 // looked up in r; nil knows the built-in ones.
 func (d *Driver) Get(store string, key []byte, r *partitioner.Registry) (value []byte, found bool, err error) {
 	spec, ok := d.topo.Store(store)
@@ -200,7 +248,7 @@ func (d *Driver) Get(store string, key []byte, r *partitioner.Registry) (value [
 	return value, found, err
 }
 
-// All returns a whole store, by ascending partition and key.
+// All returns a whole key-value store, by ascending partition and key.
 func (d *Driver) All(store string) ([]topology.Entry, error) {
 	spec, ok := d.topo.Store(store)
 	if !ok {

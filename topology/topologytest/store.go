@@ -57,5 +57,7 @@ func (s *Store) Range(from, to []byte, reverse bool) iter.Seq2[topology.Entry, e
 	}
 }
 
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
 // Len is the number of keys.
 func (s *Store) Len() int { return len(s.entries) }

@@ -1,0 +1,213 @@
+package topology
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"time"
+)
+
+// Aggregator says in Go how the records of a window become its aggregate. Both functions must be pure.
+type Aggregator struct {
+	// Add returns the aggregate after one more record; aggregate is nil for the first one. The result must not be nil.
+	// Required.
+	Add func(r Record, aggregate []byte) ([]byte, error)
+	// Merge returns the aggregate of two sessions that become one. Required for sessions, not used otherwise.
+	Merge func(key, earlier, later []byte) ([]byte, error)
+}
+
+// Counter counts the records of a window: int64.
+func Counter() Aggregator {
+	return Aggregator{
+		Add: func(_ Record, aggregate []byte) ([]byte, error) { return add(NumberInt64, aggregate, one) },
+		Merge: func(_, earlier, later []byte) ([]byte, error) {
+			return add(NumberInt64, earlier, later)
+		},
+	}
+}
+
+// fold is an aggregator as the processors of windows use it.
+type fold interface {
+	// check returns the reason to skip a record for, or nothing.
+	check(r Record) string
+	// add returns the state after one more record.
+	add(old state, r Record) (state, error)
+	// merge returns the value of two sessions that become one.
+	merge(key, earlier, later []byte) ([]byte, error)
+	// sessionTime is the timestamp of a session's state.
+	sessionTime(start, end int64) int64
+}
+
+// windowedSupplier makes the processor of windows.
+func windowedSupplier(store string, w Windows, retention time.Duration, f fold) func() Processor {
+	k := windowKeeper{fold: f, store: store, windows: w, grace: w.Grace.Milliseconds(), size: w.Size.Milliseconds()}
+	switch w.Kind {
+	case SlidingWindows:
+		return func() Processor { return &slidingAggregator{k} }
+	case SessionWindows:
+		return func() Processor { return &sessionAggregator{k, retention.Milliseconds()} }
+	case NoWindows, TumblingWindows, HoppingWindows:
+	}
+	return func() Processor { return &windowAggregator{k} }
+}
+
+func (a Aggregator) check(r Record) string { return checkOperand(r) }
+
+func (a Aggregator) add(old state, r Record) (state, error) {
+	next := state{timestamp: r.Timestamp}
+	if old.value != nil {
+		next.timestamp = max(old.timestamp, r.Timestamp)
+	}
+	var err error
+	next.value, err = a.Add(r, old.value)
+	return next, notNil(next.value, err)
+}
+
+func (a Aggregator) merge(key, earlier, later []byte) ([]byte, error) {
+	value, err := a.Merge(key, earlier, later)
+	return value, notNil(value, err)
+}
+
+func notNil(value []byte, err error) error {
+	if err == nil && value == nil {
+		return errors.New("the aggregator returned nil")
+	}
+	return err
+}
+
+func (Aggregator) sessionTime(_, end int64) int64 { return end }
+
+// opFold is a ready-made operation.
+type opFold struct {
+	op     Op
+	number NumberType
+}
+
+func (f opFold) check(r Record) string {
+	skip := checkOperand(r)
+	if skip == "" && f.op.numeric() && len(r.Value) != 8 {
+		return SkipMalformed
+	}
+	return skip
+}
+
+func (f opFold) add(old state, r Record) (state, error) {
+	return step(f.op, f.number, old, r.Value, r.Timestamp)
+}
+
+func (f opFold) merge(_, earlier, later []byte) ([]byte, error) {
+	return mergeValues(f.op, f.number, earlier, later)
+}
+
+// sessionTime is the timestamp of the record that first or latest has kept: the first or last of the session.
+func (f opFold) sessionTime(start, end int64) int64 {
+	if f.op == OpFirst {
+		return start
+	}
+	return end
+}
+
+// maxTimestamp is the largest timestamp that windows take; sums with durations do not overflow.
+const maxTimestamp = math.MaxInt64 / 2
+
+func checkOperand(r Record) string {
+	switch {
+	case r.Key == nil:
+		return SkipNullKey
+	case r.Value == nil:
+		return SkipNullValue
+	}
+	return ""
+}
+
+func checkTimestamp(r Record) string {
+	if r.Timestamp < 0 || r.Timestamp > maxTimestamp {
+		return SkipTimestamp
+	}
+	return ""
+}
+
+// windowKeeper is what the processors of all windows have in common. Times are in milliseconds.
+type windowKeeper struct {
+	fold        fold
+	store       string
+	windows     Windows
+	grace, size int64
+}
+
+// skip counts a record that cannot be used.
+func (k *windowKeeper) skip(ctx Context, r Record) bool {
+	reason := k.fold.check(r)
+	if reason == "" {
+		reason = checkTimestamp(r)
+	}
+	if reason != "" {
+		ctx.Skip(reason)
+	}
+	return reason != ""
+}
+
+// closed returns the time before which windows that have ended are closed: the stream time less the grace. After a restart
+// the store knows a part of the stream time.
+func (k *windowKeeper) closed(ctx Context, stored int64, r Record) int64 {
+	return max(ctx.ObserveTime(r.Timestamp), stored) - k.grace
+}
+
+// update adds the record to a window whose state is old, and forwards what changed.
+func (k *windowKeeper) update(ctx Context, store WindowStore, start int64, old state, found bool, r Record) error {
+	next, err := k.fold.add(old, r)
+	if err != nil {
+		return err
+	}
+	return k.put(ctx, store, r.Key, start, old, next, found)
+}
+
+// put writes the state of a window and forwards it, unless it is what the store holds.
+func (k *windowKeeper) put(ctx Context, store WindowStore, key []byte, start int64, old, next state, found bool) error {
+	changed := !found || !bytes.Equal(old.value, next.value)
+	if !changed && next.timestamp == old.timestamp {
+		return nil
+	}
+	if err := store.Put(key, next.value, start, next.timestamp); err != nil {
+		return err
+	}
+	if changed {
+		ctx.Forward(Record{Key: WindowKey(key, start), Value: next.value, Timestamp: next.timestamp})
+	}
+	return nil
+}
+
+// windowAggregator keeps an aggregate for each key and tumbling or hopping window, and forwards what changed. A window
+// [start, end) is closed when end + grace <= stream time (Kafka Streams' KStreamWindowAggregate).
+type windowAggregator struct{ windowKeeper }
+
+// Process implements Processor.
+func (a *windowAggregator) Process(ctx Context, r Record) error {
+	if a.skip(ctx, r) {
+		return nil
+	}
+	store := ctx.WindowStore(a.store)
+	closed := a.closed(ctx, store.StreamTime(), r)
+	for start := range a.windows.starts(r.Timestamp) {
+		if start+a.size <= closed {
+			ctx.Skip(SkipLate)
+			continue
+		}
+		value, timestamp, found, err := store.Fetch(r.Key, start)
+		if err != nil {
+			return err
+		}
+		if err := a.update(ctx, store, start, present(value, timestamp, found), found, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// present is the state that a store holds; an empty value, which a store may give as nil, is no absent one.
+func present(value []byte, timestamp int64, found bool) state {
+	if found && value == nil {
+		value = nothing
+	}
+	return state{value, timestamp}
+}
