@@ -1,15 +1,18 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
-	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
 )
@@ -18,46 +21,79 @@ import (
 // every host; lags are the node's own.
 type metadataServer struct {
 	iqv1.UnimplementedMetadataServiceServer
-	n *Node
+	n        *Node
+	watchers atomic.Int64
 }
 
 // hosted returns what the answers are made of, or NOT_READY before the first assignment.
 func (s *metadataServer) hosted() (*running, *metadata.HostMap, error) {
 	up := s.n.up.Load()
 	if up == nil {
-		return nil, nil, iqerr.Status(&iqerr.NotReadyError{Node: s.n.cfg.NodeID, Waiting: "Kafka and the application's topics", RetryAfter: time.Second})
+		return nil, nil, s.n.notUp()
 	}
 	hm := up.hosts.Load()
 	if hm == nil {
-		return nil, nil, iqerr.Status(&iqerr.NotReadyError{Node: s.n.cfg.NodeID, Waiting: "the first assignment", RetryAfter: noActiveRetry})
+		return nil, nil, s.n.notAssigned()
 	}
 	return up, hm, nil
 }
 
+// notAssigned is the refusal of what only an assignment can tell, before the first.
+func (n *Node) notAssigned() error {
+	return &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "the first assignment", RetryAfter: noActiveRetry}
+}
+
 // ListInstances implements MetadataService.
 func (s *metadataServer) ListInstances(_ context.Context, req *iqv1.ListInstancesRequest) (*iqv1.ListInstancesResponse, error) {
-	up, hm, err := s.hosted()
-	if err != nil {
-		return nil, err
+	if req.GetStandbysOnly() && req.GetStore() == "" {
+		return nil, iqerr.Status(iqerr.Invalid("standbys_only", true, "needs a store"))
 	}
-	if err := s.known(up, req.GetStore()); err != nil {
-		return nil, err
+	up, hm, err := s.hosted()
+	if err == nil {
+		err = up.knows(req.GetStore())
+	}
+	if err != nil {
+		return nil, iqerr.Status(err)
 	}
 	resp := &iqv1.ListInstancesResponse{}
 	for _, h := range hm.Hosts {
-		in := &iqv1.Instance{Node: string(h.Node), Address: h.Address, Rack: h.Rack, Alive: true, Generation: int64(hm.Generation)}
-		in.ActivePartitions, in.ActiveStores = s.sourcesOf(up, h.Active, req.GetStore())
-		in.StandbyPartitions, in.StandbyStores = s.sourcesOf(up, h.Standby, req.GetStore())
-		if req.GetStore() != "" && len(in.ActiveStores)+len(in.StandbyStores) == 0 {
-			continue
+		if in := s.instance(up, hm, h, req); in != nil {
+			resp.Instances = append(resp.Instances, in)
 		}
-		if string(h.Node) == s.n.cfg.NodeID {
-			in.Incarnation = int64(s.n.incarnation)
-			in.Replicas = s.lags(up, req.GetStore())
-		}
-		resp.Instances = append(resp.Instances, in)
 	}
 	return resp, nil
+}
+
+// instance is one host as the request asks for it, nil when it does not host the store. What only a node itself knows is
+// there for this node alone.
+func (s *metadataServer) instance(up *running, hm *metadata.HostMap, h metadata.Host, req *iqv1.ListInstancesRequest) *iqv1.Instance {
+	in := &iqv1.Instance{Node: string(h.Node), Address: h.Address, Rack: h.Rack, Alive: true, Generation: int64(hm.Generation)}
+	in.StandbyPartitions, in.StandbyStores = s.sourcesOf(up, h.Standby, req.GetStore())
+	if !req.GetStandbysOnly() {
+		in.ActivePartitions, in.ActiveStores = s.sourcesOf(up, h.Active, req.GetStore())
+	}
+	if req.GetStore() != "" && len(in.GetActiveStores())+len(in.GetStandbyStores()) == 0 {
+		return nil
+	}
+	if string(h.Node) != s.n.cfg.NodeID {
+		return in
+	}
+	in.Incarnation, in.Sequence = int64(s.n.incarnation), s.n.sequence.Load()
+	in.Interval, in.LastHeard = durationpb.New(s.n.cfg.ReportInterval), durationpb.New(0)
+	in.InFlight = s.n.inFlight.Load()
+	in.Misplaced, in.Dropped = misplacedProto(up.tasks.met.misplaced()), droppedProto(up.tasks.met.dropped())
+	now := time.Now()
+	for _, r := range up.replicas.list() {
+		rep := r.report(now)
+		if req.GetStore() != "" && rep.Store != req.GetStore() || req.GetStandbysOnly() && rep.Role == metadata.RoleActive {
+			continue
+		}
+		in.Replicas = append(in.Replicas, statusProto(s.n.cfg.NodeID, s.n.address, rep))
+		if rep.Input != nil {
+			in.Inputs = append(in.Inputs, &iqv1.ReplicaInput{Store: rep.Store, Partition: rep.Partition.Partition, InputPosition: positionProto(rep.Input)})
+		}
+	}
+	return in
 }
 
 // sourcesOf gives the input partitions and the names of the stores of partitions, both sorted.
@@ -81,26 +117,32 @@ func (s *metadataServer) sourcesOf(up *running, ps []metadata.Partition, store s
 	return out, slices.Compact(stores)
 }
 
-// known refuses a store that the application does not have; the empty name stands for all.
-func (s *metadataServer) known(up *running, name string) error {
+// knows refuses a store that the application does not have; the empty name stands for all.
+func (up *running) knows(name string) error {
 	if _, ok := up.tasks.stores[name]; ok || name == "" {
 		return nil
 	}
-	return iqerr.Status(up.tasks.unknownStore(name))
+	return up.tasks.unknownStore(name)
 }
 
 // ListStores implements MetadataService.
 func (s *metadataServer) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.ListStoresResponse, error) {
 	up := s.n.up.Load()
 	if up == nil {
-		_, _, err := s.hosted()
-		return nil, err
+		return nil, iqerr.Status(s.n.notUp())
 	}
-	resp := &iqv1.ListStoresResponse{}
+	return &iqv1.ListStoresResponse{Stores: up.storeProtos("")}, nil
+}
+
+// storeProtos describes one store, or every one, by name, when name is empty.
+func (up *running) storeProtos(name string) []*iqv1.StoreInfo {
+	var list []*iqv1.StoreInfo
 	for _, info := range up.storeInfos() {
-		resp.Stores = append(resp.Stores, storeProto(info))
+		if name == "" || name == info.Name {
+			list = append(list, storeProto(info))
+		}
 	}
-	return resp, nil
+	return list
 }
 
 // storeInfos describes every store, by name.
@@ -135,21 +177,17 @@ func (t *taskTable) sources(spec topology.StoreSpec) []string {
 
 // QueryKey implements MetadataService.
 func (s *metadataServer) QueryKey(_ context.Context, req *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, error) {
-	up, hm, err := s.hosted()
-	if err != nil {
-		return nil, err
-	}
 	if req.GetStore() == "" {
 		return nil, iqerr.Status(iqerr.Invalid("store", "", "must be given"))
 	}
-	if err := s.known(up, req.GetStore()); err != nil {
-		return nil, err
+	up, hm, err := s.hosted()
+	if err == nil {
+		err = up.countIsRight(req.GetStore())
 	}
-	part, err := s.n.cfg.Partitioners.Get(up.tasks.stores[req.GetStore()].Partitioner)
-	if err != nil {
-		return nil, iqerr.Status(iqerr.Invalid("store", req.GetStore(), err.Error()))
+	var in []int32
+	if err == nil {
+		in, err = s.n.partitionsOf(up, req.GetStore(), req.GetKey(), req.GetPartitioner())
 	}
-	in, err := partitioner.Lookup(part, req.GetKey(), up.tasks.counts[req.GetStore()])
 	if err != nil {
 		return nil, iqerr.Status(err)
 	}
@@ -180,63 +218,89 @@ func (s *metadataServer) QueryKey(_ context.Context, req *iqv1.QueryKeyRequest) 
 	return resp, nil
 }
 
-// ListLags implements MetadataService: the lags of this node's own replicas.
+// ListLags implements MetadataService: the lags of this node's own replicas. Before the first assignment they are those
+// of the stores that an earlier run left, if there are any.
 func (s *metadataServer) ListLags(_ context.Context, req *iqv1.ListLagsRequest) (*iqv1.ListLagsResponse, error) {
 	up := s.n.up.Load()
 	if up == nil {
-		_, _, err := s.hosted()
-		return nil, err
+		return nil, iqerr.Status(s.n.notUp())
 	}
-	if err := s.known(up, req.GetStore()); err != nil {
-		return nil, err
+	if err := up.knows(req.GetStore()); err != nil {
+		return nil, iqerr.Status(err)
 	}
-	return &iqv1.ListLagsResponse{Replicas: s.lags(up, req.GetStore())}, nil
-}
-
-func (s *metadataServer) lags(up *running, store string) []*iqv1.ReplicaStatus {
-	var out []*iqv1.ReplicaStatus
+	resp := &iqv1.ListLagsResponse{}
 	now := time.Now()
 	for _, r := range up.replicas.list() {
-		if store == "" || r.id.Store == store {
-			out = append(out, statusProto(s.n.cfg.NodeID, s.n.address, r.report(now)))
+		if req.GetStore() == "" || r.id.Store == req.GetStore() {
+			resp.Replicas = append(resp.Replicas, statusProto(s.n.cfg.NodeID, s.n.address, r.report(now)))
 		}
 	}
-	return out
+	if len(resp.GetReplicas()) == 0 && up.hosts.Load() == nil {
+		return nil, iqerr.Status(s.n.notAssigned())
+	}
+	return resp, nil
 }
 
-// Explain implements MetadataService: what this node would answer, or why not.
-func (s *metadataServer) Explain(ctx context.Context, req *iqv1.ExplainRequest) (*iqv1.ExplainResponse, error) {
+// Explain implements MetadataService: what this node would answer, or why not. A refusal is part of the answer; only a
+// wrong request is an error.
+func (s *metadataServer) Explain(_ context.Context, req *iqv1.ExplainRequest) (*iqv1.ExplainResponse, error) {
 	get := req.GetGet()
 	if get == nil {
 		return nil, iqerr.Status(iqerr.Invalid("get", "", "must be given"))
 	}
-	id, err := s.n.locate(get)
-	if err != nil {
-		return nil, iqerr.Status(err)
+	if get.GetStore() == "" {
+		return nil, iqerr.Status(iqerr.Invalid("get.store", "", "must be given"))
 	}
 	p, err := policyOf(get.GetPolicy(), s.n.cfg.DefaultPolicy)
 	if err != nil {
 		return nil, iqerr.Status(err)
 	}
-	up := s.n.up.Load()
-	r := up.replicas.get(id)
-	if r == nil {
-		err := s.n.notHosted(up, id)
-		return &iqv1.ExplainResponse{Error: err.Error(), Reason: iqerr.ReasonOf(err)}, nil
+	resp := &iqv1.ExplainResponse{}
+	ids, err := s.n.locate(get)
+	if iqerr.ReasonOf(err) == iqv1.Reason_REASON_INVALID {
+		return nil, iqerr.Status(err)
 	}
-	now := time.Now()
-	rep := r.report(now)
-	reason, why := judge(p, facts{
-		standing: *r.now.Load(), lag: rep.Lag, input: rep.Input, leaseValid: rep.LeaseValid, sampleMaxAge: s.n.cfg.LagSampleMaxAge,
-	})
-	c := candidate(statusProto(s.n.cfg.NodeID, s.n.address, rep), reason, why)
-	resp := &iqv1.ExplainResponse{
-		Decision: &iqv1.Decision{Store: id.Store, Partition: id.Partition, Candidates: []*iqv1.Candidate{c}},
+	if err == nil {
+		resp.Decision, err = s.decide(p, ids, get)
 	}
-	if reason != iqv1.Reason_REASON_UNSPECIFIED {
-		resp.Error, resp.Reason = refuse(p, id, c, get.GetPolicy().GetAtLeast()).Error(), reason
-	} else {
-		c.Rank, c.Why = 1, "within the policy"
+	if err != nil {
+		resp.Error, resp.Reason = err.Error(), iqerr.ReasonOf(err)
 	}
 	return resp, nil
+}
+
+// decide judges this node's replica of each of a key's partitions. The error is the first one's refusal when none may
+// answer.
+func (s *metadataServer) decide(p policy, ids []metadata.Partition, get *iqv1.GetRequest) (*iqv1.Decision, error) {
+	up := s.n.up.Load()
+	d := &iqv1.Decision{Store: get.GetStore()}
+	if len(ids) == 0 {
+		return d, nil
+	}
+	d.Partition = ids[0].Partition
+	var refused error
+	now, rank := time.Now(), int32(0)
+	for _, id := range ids {
+		r := up.replicas.get(id)
+		if r == nil {
+			refused = cmp.Or(refused, s.n.notHosted(up, id))
+			continue
+		}
+		rep := r.report(now)
+		reason, why := judge(p, facts{
+			standing: *r.now.Load(), lag: rep.Lag, input: rep.Input, leaseValid: rep.LeaseValid, sampleMaxAge: s.n.cfg.LagSampleMaxAge,
+		})
+		c := candidate(statusProto(s.n.cfg.NodeID, s.n.address, rep), reason, why)
+		if reason != iqv1.Reason_REASON_UNSPECIFIED {
+			refused = cmp.Or(refused, refuse(p, id, c, get.GetPolicy().GetAtLeast()))
+		} else {
+			rank++
+			c.Rank, c.Why = rank, "within the policy"
+		}
+		d.Candidates = append(d.Candidates, c)
+	}
+	if rank > 0 {
+		return d, nil
+	}
+	return d, refused
 }

@@ -47,11 +47,7 @@ func (n *Node) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse
 	if err != nil {
 		return nil, err
 	}
-	id, err := n.locate(req)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := n.tryRead(ctx, p, id, req)
+	resp, err := n.tryKey(ctx, p, req)
 	if p.wait == 0 || !waitHelps(err) {
 		return resp, err
 	}
@@ -67,7 +63,7 @@ func (n *Node) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse
 		if n.closing.Load() { // a node that stops waits for the reads that run
 			return nil, &iqerr.ClosingError{Node: n.cfg.NodeID}
 		}
-		resp, err = n.tryRead(ctx, p, id, req)
+		resp, err = n.tryKey(ctx, p, req)
 		if !waitHelps(err) {
 			return resp, err
 		}
@@ -86,47 +82,99 @@ func waitHelps(err error) bool {
 	return errors.Is(err, iqerr.ErrStale) || errors.Is(err, iqerr.ErrPositionNotReached) || errors.Is(err, iqerr.ErrNoActive) || errors.Is(err, iqerr.ErrNotHosted)
 }
 
-// locate finds the store partition that a request is about.
-func (n *Node) locate(req *iqv1.GetRequest) (metadata.Partition, error) {
+// locate finds the store partitions that a request is about: the one that it names, or those of its key that are here, one
+// unless the store's partitioner is a multicast one, or else the key's first. There is none where the partitioner drops
+// every record of the key.
+func (n *Node) locate(req *iqv1.GetRequest) ([]metadata.Partition, error) {
 	up := n.up.Load()
 	if up == nil {
-		return metadata.Partition{}, &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "Kafka and the application's topics", RetryAfter: time.Second}
+		return nil, n.notUp()
 	}
-	spec, ok := up.tasks.stores[req.GetStore()]
 	if req.GetApplication() != "" && req.GetApplication() != n.group {
-		return metadata.Partition{}, iqerr.Invalid("application", req.GetApplication(), "this node runs "+n.group)
+		return nil, iqerr.Invalid("application", req.GetApplication(), "this node runs "+n.group)
 	}
-	if !ok {
-		return metadata.Partition{}, up.tasks.unknownStore(req.GetStore())
-	}
-	count := up.tasks.counts[spec.Name]
-	if c, changed := up.changes()[spec.Name]; changed {
-		return metadata.Partition{}, &iqerr.PartitionsChangedError{Store: spec.Name, Topic: c.topic, Want: count, Have: c.actual}
+	if err := up.countIsRight(req.GetStore()); err != nil {
+		return nil, err
 	}
 	if req.Partition != nil {
-		if got := req.GetPartition(); got < 0 || got >= count {
-			return metadata.Partition{}, iqerr.Invalid("partition", got, fmt.Sprintf("the store's partitions are 0 to %d", count-1))
+		if got, count := req.GetPartition(), up.tasks.counts[req.GetStore()]; got < 0 || got >= count {
+			return nil, iqerr.Invalid("partition", got, fmt.Sprintf("the store's partitions are 0 to %d", count-1))
 		}
-		return metadata.Partition{Store: spec.Name, Partition: req.GetPartition()}, nil
+		return []metadata.Partition{{Store: req.GetStore(), Partition: req.GetPartition()}}, nil
 	}
-	part, err := n.cfg.Partitioners.Get(spec.Partitioner)
+	in, err := n.partitionsOf(up, req.GetStore(), req.GetKey(), "")
 	if err != nil {
-		return metadata.Partition{}, iqerr.Invalid("store", spec.Name, err.Error())
+		return nil, err
 	}
-	in, err := partitioner.Lookup(part, req.GetKey(), count)
-	if err != nil {
-		return metadata.Partition{}, err
-	}
-	for _, p := range in { // a multicast key: any of its partitions will do, best one that is here
-		id := metadata.Partition{Store: spec.Name, Partition: p}
+	var all, here []metadata.Partition
+	for _, p := range in {
+		id := metadata.Partition{Store: req.GetStore(), Partition: p}
+		all = append(all, id)
 		if up.replicas.get(id) != nil {
-			return id, nil
+			here = append(here, id)
 		}
 	}
-	if len(in) == 0 {
-		return metadata.Partition{Store: spec.Name, Partition: part.Partition(req.GetKey(), count)}, nil
+	if len(here) == 0 && len(all) > 0 {
+		return all[:1], nil
 	}
-	return metadata.Partition{Store: spec.Name, Partition: in[0]}, nil
+	return here, nil
+}
+
+// notUp is the refusal of a node that has not found Kafka and its topics yet.
+func (n *Node) notUp() error {
+	return &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "Kafka and the application's topics", RetryAfter: time.Second}
+}
+
+// countIsRight refuses a store that the application does not have, and one whose source topic has another partition count
+// now: its keys may be elsewhere than where they are looked for (S29).
+func (up *running) countIsRight(store string) error {
+	if _, ok := up.tasks.stores[store]; !ok {
+		return up.tasks.unknownStore(store)
+	}
+	if c, changed := up.changes()[store]; changed {
+		return &iqerr.PartitionsChangedError{Store: store, Topic: c.topic, Want: up.tasks.counts[store], Have: c.actual}
+	}
+	return nil
+}
+
+// partitionsOf finds a key's partitions by a partitioner's name; the empty one is the store's.
+func (n *Node) partitionsOf(up *running, store string, key []byte, name string) ([]int32, error) {
+	field, value := "partitioner", name
+	if name == "" {
+		field, value, name = "store", store, up.tasks.stores[store].Partitioner
+	}
+	by, err := n.cfg.Partitioners.Get(name)
+	if err != nil {
+		return nil, iqerr.Invalid(field, value, err.Error())
+	}
+	in, err := partitioner.Lookup(by, key, up.tasks.counts[store])
+	if err != nil {
+		return nil, iqerr.Invalid("key", key, err.Error())
+	}
+	return in, nil
+}
+
+// tryKey reads the key in each of its partitions until one answers within the policy. The error is the first one's. It
+// looks for the partitions each time: while a read waits their count may change.
+func (n *Node) tryKey(ctx context.Context, p policy, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	ids, err := n.locate(req)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return &iqv1.GetResponse{}, nil // no record of this key is kept anywhere
+	}
+	var first error
+	for _, id := range ids {
+		resp, err := n.tryRead(ctx, p, id, req)
+		if err == nil {
+			return resp, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
 }
 
 // tryRead reads once and judges right after the read.
@@ -224,7 +272,7 @@ func (n *Node) notHosted(up *running, id metadata.Partition) error {
 	e := &iqerr.NotHostedError{Node: n.cfg.NodeID, Store: id.Store, Partition: id.Partition}
 	hm := up.hosts.Load()
 	if hm == nil {
-		return &iqerr.NotReadyError{Node: n.cfg.NodeID, Waiting: "the first assignment", RetryAfter: noActiveRetry}
+		return n.notAssigned()
 	}
 	for _, h := range hm.Hosts {
 		if slices.Contains(h.Active, id) {
