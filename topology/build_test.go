@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -15,7 +16,8 @@ import (
 )
 
 // The input adds nodes, one a line: "source NAME topic=T", "processor NAME from=(A,B)", "sink NAME topic=T from=A by=P",
-// "repartition NAME base=B from=A by=P partitions=N", "store NAME by=P key=S value=S kind=N config=(K:V) use=(A,B)". The
+// "repartition NAME base=B from=A by=P partitions=N", "store NAME by=P key=S value=S kind=N config=(K:V) size=D retention=D
+// use=(A,B)", and "windows NAME store=S kind=N size=D advance=D grace=D retention=D kept=D from=(A,B)". The
 // commands:
 //
 //	build app=A [counts=(T:N,...)]    the topology, and its internal topics if counts are given; or all faults
@@ -114,6 +116,16 @@ func addNode(t *testing.T, b *topology.Builder, line string) {
 	if one("by") != "" {
 		by = partitioner.Custom(one("by"), nil, func(string, []byte, []byte, int32) partitioner.Choice { return partitioner.Default() })
 	}
+	length := func(key string) time.Duration {
+		if one(key) == "" {
+			return 0
+		}
+		d, err := time.ParseDuration(one(key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
 	number, _ := strconv.ParseInt(one("partitions")+one("kind"), 10, 8)
 	pass := func() topology.Processor {
 		return topology.ProcessorFunc(func(ctx topology.Context, r topology.Record) error {
@@ -136,6 +148,7 @@ func addNode(t *testing.T, b *topology.Builder, line string) {
 	case "store":
 		spec := topology.StoreSpec{
 			Name: name, Kind: topology.StoreKind(number), KeySerde: one("key"), ValueSerde: one("value"), Partitioner: one("by"),
+			WindowSize: length("size"), Retention: length("retention"),
 		}
 		for _, c := range vals["config"] {
 			k, v, _ := strings.Cut(c, ":")
@@ -145,6 +158,16 @@ func addNode(t *testing.T, b *topology.Builder, line string) {
 			spec.ChangelogConfig[k] = v
 		}
 		b.Store(spec, vals["use"]...)
+	case "windows":
+		w := topology.Windows{
+			Kind: topology.WindowsKind(number), Size: length("size"), Advance: length("advance"), Grace: length("grace"),
+			Retention: length("retention"),
+		}
+		a := topology.Counter()
+		if one("nil") != "" {
+			a = topology.Aggregator{}
+		}
+		b.WindowedAggregate(name, topology.StoreSpec{Name: one("store"), Retention: length("kept")}, w, a, vals["from"]...)
 	default:
 		t.Fatalf("unknown line %q", line)
 	}

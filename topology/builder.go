@@ -86,10 +86,11 @@ func (b *Builder) Store(spec StoreSpec, processors ...string) *Builder {
 // that of w. Records without a key or a value are skipped, those that come too late counted under [SkipLate]. Whoever reads
 // a topic with such keys must know that they are not hashed as they stand; see [KeyBinary].
 func (b *Builder) WindowedAggregate(name string, spec StoreSpec, w Windows, a Aggregator, parents ...string) *Builder {
-	for _, f := range w.faults() {
+	faults := w.faults()
+	for _, f := range faults {
 		b.faults = append(b.faults, fmt.Errorf("processor %q: windows: %s", name, strings.TrimPrefix(f.field+": "+f.text, ": ")))
 	}
-	if text := w.tooShort(spec.Retention); spec.Retention != 0 && text != "" {
+	if text := w.tooShort(spec.Retention); len(faults) == 0 && spec.Retention != 0 && text != "" {
 		b.faults = append(b.faults, fmt.Errorf("processor %q: the store's retention: %s", name, text))
 	}
 	if a.Add == nil {
@@ -98,7 +99,9 @@ func (b *Builder) WindowedAggregate(name string, spec StoreSpec, w Windows, a Ag
 	if a.Merge == nil && w.Kind == SessionWindows {
 		b.faults = append(b.faults, fmt.Errorf("processor %q: the aggregator has no Merge, which sessions need", name))
 	}
-	spec = w.in(spec)
+	if len(faults) == 0 {
+		spec = w.in(spec)
+	}
 	b.Processor(name, windowedSupplier(spec.Name, w, spec.Retention, a), parents...)
 	return b.Store(spec, name)
 }

@@ -64,25 +64,16 @@ func contents(t *testing.T, topo *topology.Topology, d *topologytest.Driver, nam
 	return b.String()
 }
 
-func changelogOf(d *topologytest.Driver, spec topology.StoreSpec, partition int32) []topology.Record {
-	switch spec.Kind {
-	case topology.Window:
-		return d.WindowStore(spec.Name, partition).Changelog()
-	case topology.Session:
-		return d.SessionStore(spec.Name, partition).Changelog()
-	case topology.Versioned:
-		return d.VersionedStore(spec.Name, partition).Changelog()
-	case topology.KeyValue:
-	}
-	return nil
-}
-
 func changelog(t *testing.T, topo *topology.Topology, d *topologytest.Driver, name string) string {
 	t.Helper()
 	spec, _, value := formats(t, topo, name)
 	var b strings.Builder
 	for p := range d.Partitions(spec.Changelog) {
-		for _, r := range changelogOf(d, spec, p) {
+		records, err := d.Changelog(name, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range records {
 			fmt.Fprintf(&b, "%d: %s = %s at %d\n", p, printable(r.Key), value(r.Value), r.Timestamp)
 		}
 	}

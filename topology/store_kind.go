@@ -18,6 +18,8 @@ func (s *StoreSpec) faults() []string {
 	fault := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
 	duration := func(what string, d time.Duration) {
 		switch {
+		case d == 0:
+			fault("%s is required for a %s store", what, s.Kind)
 		case d < time.Millisecond:
 			fault("%s %s is less than 1ms", what, d)
 		case d > 3*maxWindowTime: // what the retention of sliding windows may be
@@ -43,7 +45,7 @@ func (s *StoreSpec) faults() []string {
 		duration("retention", s.Retention)
 	case s.Kind == KeyValue, s.Kind == Window:
 	}
-	if s.Kind == Window && s.Retention != 0 && s.Retention < s.WindowSize {
+	if s.Kind == Window && s.Retention > 0 && s.Retention < s.WindowSize {
 		fault("retention %s is less than the window size, %s", s.Retention, s.WindowSize)
 	}
 	return all

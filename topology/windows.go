@@ -150,7 +150,11 @@ func (w Windows) faults() []windowFault {
 	fault := func(field, format string, args ...any) {
 		all = append(all, windowFault{field, fmt.Sprintf(format, args...)})
 	}
-	if w.Kind == NoWindows || w.Kind > SessionWindows {
+	switch {
+	case w.Kind == NoWindows:
+		fault("", "one of tumbling, hopping, sliding, session is required")
+		return all
+	case w.Kind > SessionWindows:
 		fault("", "%s is not known", w.Kind)
 		return all
 	}

@@ -142,6 +142,26 @@ func (d *Driver) VersionedStore(name string, partition int32) *VersionedStore {
 	return opened(d.version, storePartition{name, partition}, func() *VersionedStore { return NewVersionedStore(d.retention(name)) })
 }
 
+// Changelog returns what one partition of a store of any kind would have written to its changelog topic, in Kafka Streams'
+// format: every write, in order. (A node writes the last one of each key in a transaction.)
+func (d *Driver) Changelog(store string, partition int32) ([]topology.Record, error) {
+	spec, ok := d.topo.Store(store)
+	if !ok {
+		return nil, fmt.Errorf("the topology has no store %q", store)
+	}
+	switch spec.Kind {
+	case topology.KeyValue:
+		return d.store(store, partition).Changelog(), nil
+	case topology.Window:
+		return d.WindowStore(store, partition).Changelog(), nil
+	case topology.Session:
+		return d.SessionStore(store, partition).Changelog(), nil
+	case topology.Versioned:
+		return d.VersionedStore(store, partition).Changelog(), nil
+	}
+	return nil, fmt.Errorf("store %q is of kind %s, which has no fake", store, spec.Kind)
+}
+
 // Task returns a task, nil if there is none of that id.
 func (d *Driver) Task(id topology.TaskID) *topology.Task { return d.tasks[id] }
 

@@ -12,6 +12,7 @@ import (
 // Store is a key-value store in memory, one partition of it. It is not safe for concurrent use.
 type Store struct {
 	entries map[string]topology.Entry
+	changelog
 }
 
 // NewStore returns an empty store.
@@ -29,12 +30,14 @@ func (s *Store) Put(key, value []byte, timestamp int64) error {
 		return s.Delete(key, timestamp)
 	}
 	s.entries[string(key)] = topology.Entry{Key: key, Value: value, Timestamp: timestamp}
+	s.log(key, value, timestamp)
 	return nil
 }
 
 // Delete implements topology.KeyValueStore.
-func (s *Store) Delete(key []byte, _ int64) error {
+func (s *Store) Delete(key []byte, timestamp int64) error {
 	delete(s.entries, string(key))
+	s.log(key, nil, timestamp)
 	return nil
 }
 
