@@ -154,47 +154,138 @@ func TestS26TimeLagIgnoresEventTime(t *testing.T) {
 	})
 }
 
-// A source topic that gets more partitions moves keys: reads are refused with both counts, never answered with a key
-// miss, and a node does not start on such a topic.
+// A source topic that gets more partitions moves keys: node and router refuse reads with both counts, whatever the key, and
+// never answer with a key miss; what is written meanwhile is left alone; and a node does not start on such a topic.
 func TestS29ChangedPartitionCountIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, 3)
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 3}, Topology: table, Routers: []string{"r"}, Log: verboseLog(t)})
+		f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+		f.adm = kadm.NewClient(f.cl)
 		defer f.close()
-		a := f.StartNode("a")
+		r, a := c.StartRouter("r"), c.StartNode("a")
 		hash := f.Client()
 		defer hash.Close()
-		for i := range 12 {
+		const keys = 12
+		for i := range keys {
 			if err := bubble.Produce(f.ctx, hash, "in", fmt.Sprintf("k%d", i), "v"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for i := range 12 {
+		for i := range keys {
 			f.settled(a, fmt.Sprintf("k%d", i), "v")
 		}
+		was := f.committedAll("in")
 		if _, err := f.adm.CreatePartitions(f.ctx, 3, "in"); err != nil {
 			t.Fatal(err)
 		}
-		f.Eventually(10*time.Second, "reads are refused", func() error {
-			got, _, err := f.get(a, "k0", anyReplica())
-			if err == nil && got == "absent" {
-				t.Fatal("k0 is a key miss")
+		for who, ask := range map[string]struct {
+			q iqv1.QueryServiceClient
+			m iqv1.MetadataServiceClient
+		}{"node": {a.Query(), a.Metadata()}, "router": {r.Query(), r.Metadata()}} {
+			f.Eventually(10*time.Second, "reads are refused at the "+who, func() error {
+				var answered error
+				for i := range keys {
+					key := fmt.Appendf(nil, "k%d", i)
+					resp, err := ask.q.Get(f.ctx, &iqv1.GetRequest{Store: "table", Key: key, Policy: anyReplica()})
+					if err == nil && string(resp.GetValue()) != "v" {
+						t.Fatalf("%s is %v at the %s", key, resp, who)
+					}
+					if err == nil {
+						answered = fmt.Errorf("%s is answered", key)
+						continue
+					}
+					threeNotSix(t, who+": Get", err)
+				}
+				return answered
+			})
+			for i := range keys {
+				key := fmt.Appendf(nil, "k%d", i)
+				_, err := ask.m.QueryKey(f.ctx, &iqv1.QueryKeyRequest{Store: "table", Key: key})
+				threeNotSix(t, who+": QueryKey", err)
+				_, err = ask.m.QueryKey(f.ctx, &iqv1.QueryKeyRequest{Store: "table", Key: key, Partitioner: "crc32"})
+				threeNotSix(t, who+": QueryKey by a partitioner", err)
+				_, err = ask.q.Get(f.ctx, &iqv1.GetRequest{Store: "table", Key: key, Partition: new(int32), Policy: anyReplica()})
+				threeNotSix(t, who+": Get from a partition", err)
 			}
-			if !errors.Is(err, iqerr.ErrPartitionsChanged) {
-				return fmt.Errorf("%q, %w", got, err)
+			why, err := ask.m.Explain(f.ctx, &iqv1.ExplainRequest{Get: &iqv1.GetRequest{Store: "table", Key: []byte("k0")}})
+			if err != nil || why.GetReason() != iqv1.Reason_REASON_PARTITIONS_CHANGED {
+				t.Errorf("%s explains %v, %v", who, why, err)
 			}
-			var e *iqerr.PartitionsChangedError
-			if !errors.As(err, &e) || e.Want != 3 || e.Have != 6 {
-				t.Errorf("the error says %v", err)
+			stores, err := ask.m.ListStores(f.ctx, &iqv1.ListStoresRequest{})
+			if err != nil || stores.GetStores()[0].GetPartitions() != 3 || stores.GetStores()[0].GetActualPartitions() != 6 {
+				t.Errorf("%s tells of %v, %v", who, stores, err)
 			}
-			return nil
-		})
+		}
+		fresh := f.Client(kgo.RecordPartitioner(kgo.ManualPartitioner())) // knows the new count
+		defer fresh.Close()
+		for p := range int32(6) {
+			if err := fresh.ProduceSync(f.ctx, &kgo.Record{Topic: "in", Partition: p, Key: []byte("k0"), Value: []byte("late")}).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		if now := f.committedAll("in"); fmt.Sprint(now) != fmt.Sprint(was) {
+			t.Errorf("the input went on from %v to %v", was, now)
+		}
+		_, err := a.Query().Get(f.ctx, &iqv1.GetRequest{Store: "table", Key: []byte("k0"), Policy: anyReplica()})
+		threeNotSix(t, "node: Get after writes", err)
 		a.Stop()
 		again := f.StartNode("a")
-		err := again.Wait()
+		err = again.Wait()
 		if err == nil || !strings.Contains(err.Error(), "expected 6, actual 3") {
 			t.Errorf("a node that starts on it ended with %v", err)
 		}
 	})
+}
+
+// threeNotSix checks that an error says that the store has 3 partitions and the topic 6.
+func threeNotSix(t *testing.T, what string, err error) {
+	t.Helper()
+	var e *iqerr.PartitionsChangedError
+	if !errors.As(iqerr.FromStatus(err), &e) || e.Want != 3 || e.Have != 6 || e.Store != "table" || e.Topic != "in" {
+		t.Errorf("%s gave %v", what, err)
+	}
+}
+
+// committedAll are the group's committed offsets of a topic, by partition.
+func (f *fixture) committedAll(topic string) map[int32]int64 {
+	f.t.Helper()
+	got, err := f.adm.FetchOffsets(f.ctx, "app")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	at := map[int32]int64{}
+	got.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == topic {
+			at[o.Partition] = o.At
+		}
+	})
+	return at
+}
+
+// A changelog that has another partition count than the source topic is of another application, or of one whose topic was
+// made anew: a node refuses to start on it, and changes nothing.
+func TestS29ChangelogWithAnotherPartitionCountIsRefusedAtStart(t *testing.T) {
+	for _, have := range []int32{1, 2, 6} {
+		t.Run(fmt.Sprintf("changelog=%d", have), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 3}, Topology: table, Log: verboseLog(t)})
+				f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+				f.adm = kadm.NewClient(f.cl)
+				defer f.close()
+				f.createChangelog(have, nil)
+				f.write(f.cl, tableChangelog, "k", "v")
+				err := f.StartNode("a").Wait()
+				if err == nil || !strings.Contains(err.Error(), tableChangelog) || !strings.Contains(err.Error(), fmt.Sprintf("expected 3, actual %d", have)) {
+					t.Errorf("the node ended with %v", err)
+				}
+				topics, err := f.adm.ListTopics(f.ctx, tableChangelog, "in")
+				if err != nil || len(topics[tableChangelog].Partitions) != int(have) || len(topics["in"].Partitions) != 3 {
+					t.Errorf("topics are %v, %v", topics, err)
+				}
+			})
+		})
+	}
 }
 
 // A node that is killed while it restores goes on from its own position, and never answers as caught up before it is.
