@@ -41,6 +41,8 @@ type Client struct {
 	opts    options
 	// first is the index of the target to ask first: the one that answered last.
 	first atomic.Int64
+	// direct is nil without WithDirect.
+	direct *direct
 }
 
 // target is one router or node.
@@ -77,6 +79,9 @@ func New(targets []string, opts ...Option) (*Client, error) {
 	}
 	if !c.opts.inOrder {
 		c.first.Store(rand.Int64N(int64(len(targets)))) //nolint:gosec // spreads clients over routers, guards nothing
+	}
+	if c.opts.direct {
+		c.direct = newDirect(&c.opts, c.targets, int(c.first.Load()))
 	}
 	return c, nil
 }
@@ -122,6 +127,9 @@ func dialOptions() []grpc.DialOption {
 // Close closes all connections. Calls in flight fail.
 func (c *Client) Close() error {
 	var errs []error
+	if c.direct != nil {
+		errs = append(errs, c.direct.close())
+	}
 	for _, t := range c.targets {
 		errs = append(errs, t.close())
 	}
@@ -135,11 +143,39 @@ func (c *Client) Get(ctx context.Context, store string, key []byte, opts ...Read
 	if err != nil {
 		return Result{}, err
 	}
+	if c.direct != nil {
+		return c.getDirect(ctx, r)
+	}
 	res, attempts, err := ask(ctx, c, (*target).get, &r.get, r.wait())
 	if err != nil {
 		return Result{}, err
 	}
 	return resultOf(res, attempts), nil
+}
+
+// getDirect asks the nodes, and on a detour the targets with what is left of the time.
+func (c *Client) getDirect(ctx context.Context, r *read) (Result, error) {
+	ctx, cancel := c.bound(ctx, r.wait())
+	defer cancel()
+	a := c.direct.get(ctx, r)
+	switch {
+	case a.err != nil:
+		return Result{}, a.err
+	case a.response != nil:
+		res := resultOf(a.response, a.attempts)
+		res.Way = WayDirect
+		return res, nil
+	}
+	response, attempts, err := ask(ctx, c, (*target).get, &r.get, r.wait())
+	if err != nil {
+		if failed, ok := errors.AsType[*CallError](err); ok {
+			failed.Attempts = append(a.attempts, failed.Attempts...)
+		}
+		return Result{}, err
+	}
+	res := resultOf(response, append(a.attempts, attempts...))
+	res.Detour = a.detour
+	return res, nil
 }
 
 func (t *target) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {

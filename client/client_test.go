@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/iqgate/iqgate/client"
@@ -21,7 +23,8 @@ type router struct {
 	iqv1.UnimplementedQueryServiceServer
 	iqv1.UnimplementedMetadataServiceServer
 
-	get func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error)
+	get   func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error)
+	watch func(iqv1.MetadataService_WatchMetadataServer) error
 
 	mu struct {
 		sync.Mutex
@@ -35,6 +38,13 @@ func (r *router) Get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetRespon
 	r.mu.Unlock()
 	res, err := r.get(ctx, req)
 	return res, iqerr.Status(err)
+}
+
+func (r *router) WatchMetadata(_ *iqv1.WatchMetadataRequest, stream iqv1.MetadataService_WatchMetadataServer) error {
+	if r.watch == nil {
+		return status.Error(codes.Unimplemented, "nothing to watch")
+	}
+	return r.watch(stream)
 }
 
 // asked is how many reads have come.
@@ -73,39 +83,68 @@ func value(s string) *iqv1.GetResponse {
 
 const scheme = "passthrough:///"
 
-// network is a set of routers that a client can dial by name; a nil one refuses connections.
+// network is a set of routers and nodes that a client can dial by name; a nil one refuses connections.
 type network struct {
-	listeners map[string]*bufconn.Listener
-	servers   []*grpc.Server
-	wg        sync.WaitGroup
+	wg sync.WaitGroup
+	mu struct {
+		sync.Mutex
+		listeners map[string]*bufconn.Listener
+		servers   map[string]*grpc.Server
+		dialed    map[string]int
+	}
 }
 
 func newNetwork(t *testing.T, routers map[string]*router) *network {
 	t.Helper()
-	n := &network{listeners: map[string]*bufconn.Listener{}}
+	n := &network{}
+	n.mu.listeners, n.mu.servers, n.mu.dialed = map[string]*bufconn.Listener{}, map[string]*grpc.Server{}, map[string]int{}
 	for name, r := range routers {
-		if r == nil {
-			continue
+		if r != nil {
+			n.start(name, r)
 		}
-		l, s := bufconn.Listen(1<<16), grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessageBytes), grpc.MaxSendMsgSize(client.MaxMessageBytes))
-		iqv1.RegisterQueryServiceServer(s, r)
-		iqv1.RegisterMetadataServiceServer(s, r)
-		n.listeners[name], n.servers = l, append(n.servers, s)
-		n.wg.Go(func() { _ = s.Serve(l) })
 	}
 	t.Cleanup(n.close)
 	return n
 }
 
+func (n *network) start(name string, r *router) {
+	l, s := bufconn.Listen(1<<16), grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessageBytes), grpc.MaxSendMsgSize(client.MaxMessageBytes))
+	iqv1.RegisterQueryServiceServer(s, r)
+	iqv1.RegisterMetadataServiceServer(s, r)
+	n.mu.Lock()
+	n.mu.listeners[name], n.mu.servers[name] = l, s
+	n.mu.Unlock()
+	n.wg.Go(func() { _ = s.Serve(l) })
+}
+
+// kill breaks a server's connections; from then on its name refuses them.
+func (n *network) kill(name string) {
+	n.mu.Lock()
+	s := n.mu.servers[name]
+	delete(n.mu.listeners, name)
+	n.mu.Unlock()
+	s.Stop()
+}
+
 func (n *network) close() {
-	for _, s := range n.servers {
+	for _, s := range n.mu.servers {
 		s.Stop()
 	}
 	n.wg.Wait()
 }
 
+// dialed is how many connections to a name were made or refused.
+func (n *network) dialed(name string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.mu.dialed[name]
+}
+
 func (n *network) dial(ctx context.Context, name string) (net.Conn, error) {
-	l, ok := n.listeners[name]
+	n.mu.Lock()
+	l, ok := n.mu.listeners[name]
+	n.mu.dialed[name]++
+	n.mu.Unlock()
 	if !ok {
 		return nil, errors.New("connection refused")
 	}

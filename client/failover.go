@@ -54,11 +54,8 @@ func (e *CallError) Unwrap() error { return e.Err }
 // ask sends one request to the targets in turn until one answers. It returns the attempts that failed before that.
 // wait is how long the server may hold the request.
 func ask[Req, Res any](ctx context.Context, c *Client, rpc func(*target, context.Context, Req) (Res, error), req Req, wait time.Duration) (Res, []*iqv1.Attempt, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.opts.timeout+wait)
-		defer cancel()
-	}
+	ctx, cancel := c.bound(ctx, wait)
+	defer cancel()
 	var (
 		zero     Res
 		failed   *CallError
@@ -87,6 +84,14 @@ func ask[Req, Res any](ctx context.Context, c *Client, rpc func(*target, context
 	}
 	failed.Attempts = attempts
 	return zero, nil, failed
+}
+
+// bound gives a call a deadline that its caller has not given.
+func (c *Client) bound(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if _, bounded := ctx.Deadline(); bounded {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, c.opts.timeout+wait)
 }
 
 // maxAttempts is every target once, and a single target twice.
@@ -118,9 +123,13 @@ func (c *Client) attemptTime(ctx context.Context, now time.Time, n int, wait tim
 }
 
 func attemptOf(t *target, err error, elapsed time.Duration) *iqv1.Attempt {
+	return attemptAt(t.name, t.name, err, elapsed)
+}
+
+func attemptAt(node, address string, err error, elapsed time.Duration) *iqv1.Attempt {
 	st := status.Convert(iqerr.Status(err))
 	a := &iqv1.Attempt{
-		Node: t.name, Address: t.name, Code: st.Code().String(), Message: plain(st.Message()), Elapsed: durationpb.New(elapsed),
+		Node: node, Address: address, Code: st.Code().String(), Message: plain(st.Message()), Elapsed: durationpb.New(elapsed),
 	}
 	if reason := iqerr.ReasonOf(err); reason != iqv1.Reason_REASON_UNSPECIFIED {
 		a.Reason = iqerr.Name(reason)

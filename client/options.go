@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/partitioner"
 )
 
 // Option sets something of a client.
@@ -19,6 +20,8 @@ type options struct {
 	inOrder        bool
 	application    string
 	read           []ReadOption
+	direct         bool
+	partitioners   *partitioner.Registry
 }
 
 func (o *options) validate() error {
@@ -55,4 +58,16 @@ func WithReadOptions(opts ...ReadOption) Option {
 // WithDialOptions adds gRPC dial options, for TLS, credentials, interceptors or another dialer. They come last and win.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
+}
+
+// WithDirect makes Get ask the nodes themselves: the client follows the metadata of one of its targets, which are routers,
+// chooses the replica as that router would, and saves the hop. What it cannot decide or get answered goes through a router;
+// Result.Way and Result.Detour say so. The client must be able to reach the nodes at their advertised addresses; WithDialOptions
+// count for them too.
+func WithDirect() Option { return func(o *options) { o.direct = true } }
+
+// WithPartitioners gives the application's own partitioners, for WithDirect: the same that its nodes have. Reads of a store
+// whose partitioner is not among them go through a router. Default: those of package partitioner.
+func WithPartitioners(r *partitioner.Registry) Option {
+	return func(o *options) { o.partitioners = r }
 }

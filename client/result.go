@@ -44,7 +44,12 @@ type Result struct {
 	// InputPosition is, per input partition, the offset below which every record's effect is in the value. Pass it to
 	// AtLeast to never read anything older.
 	InputPosition *iqv1.Position
-	// Attempts are those that were asked before the one that answered: the client's targets, then the router's replicas.
+	// Way is how the answer came. A client without WithDirect has WayRouted alone.
+	Way Way
+	// Detour is why a client with WithDirect read through a router; DetourNone otherwise.
+	Detour Detour
+	// Attempts are those that were asked before the one that answered: the nodes asked directly, the
+	// client's targets, then the router's replicas.
 	Attempts []*iqv1.Attempt
 	// Decision is the router's judgement on each replica; nil unless Explain was given.
 	Decision *iqv1.Decision
