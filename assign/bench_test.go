@@ -2,6 +2,7 @@ package assign
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/iqgate/iqgate/metadata"
@@ -51,6 +52,8 @@ func BenchmarkPlan(b *testing.B) {
 			cold[i] = Member{ID: m.ID, Node: m.Node, Rack: m.Rack}
 		}
 		joined := append([]Member{{ID: "new", Node: "node-new", Rack: "r1"}}, members...)
+		drains := slices.Clone(members)
+		drains[0].Draining, drains[1].Draining = true, true
 		for _, c := range []struct {
 			name     string
 			members  []Member
@@ -61,6 +64,7 @@ func BenchmarkPlan(b *testing.B) {
 			{"joins", joined, &previous},
 			{"leaves", members[1:], &previous},
 			{"halved", members[:25], &previous},
+			{"drains", drains, &previous},
 		} {
 			b.Run(fmt.Sprintf("%s/nodes=50/tasks=10000/subtopologies=%d", c.name, subs), func(b *testing.B) {
 				for b.Loop() {

@@ -2,15 +2,24 @@ package assign
 
 import (
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"testing"
 
 	"github.com/iqgate/iqgate/metadata"
 )
 
-// randomClusters is how many clusters the properties are tried on; each is planned several times.
-const randomClusters = 20_000
+// clusters is how many random clusters the properties are tried on; each is planned several times. The variable
+// IQGATE_ASSIGN_CLUSTERS says otherwise than the default.
+func clusters() int {
+	const few = 20_000
+	if n, err := strconv.Atoi(os.Getenv("IQGATE_ASSIGN_CLUSTERS")); err == nil {
+		return n
+	}
+	return few
+}
 
 func (c cluster) plan(tb testing.TB) Assignment {
 	tb.Helper()
@@ -23,7 +32,7 @@ func (c cluster) plan(tb testing.TB) Assignment {
 
 func TestPlanKeepsItsPromisesInAnyState(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
-	for range randomClusters {
+	for range clusters() {
 		c := randomCluster(r)
 		a := c.plan(t)
 		if s := c.broken(a); s != "" {
@@ -34,7 +43,7 @@ func TestPlanKeepsItsPromisesInAnyState(t *testing.T) {
 
 func TestPlanIsTheSameForTheSameInputInAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
-	for range randomClusters / 8 {
+	for range clusters() / 8 {
 		c := randomCluster(r)
 		a := c.plan(t)
 		r.Shuffle(len(c.members), func(i, j int) { c.members[i], c.members[j] = c.members[j], c.members[i] })
@@ -138,7 +147,7 @@ func (c cluster) stays(t *testing.T, start cluster, a Assignment) {
 func TestPlanSettlesEvenlyInFewRoundsAndThenStays(t *testing.T) {
 	const fewRounds = 8
 	r := rand.New(rand.NewPCG(3, 3))
-	for range randomClusters / 8 {
+	for range clusters() / 16 {
 		c := randomCluster(r)
 		c.options.MaxWarmups = 100
 		settled, a, _ := c.settle(t, r, 1, 0.5, fewRounds)
@@ -149,7 +158,7 @@ func TestPlanSettlesEvenlyInFewRoundsAndThenStays(t *testing.T) {
 // However few warm-ups there may be, however slowly they go, and whatever lies on disks besides.
 func TestPlanSettlesEvenlyWithFewSlowWarmups(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
-	for range randomClusters / 40 {
+	for range clusters() / 40 {
 		c := randomCluster(r)
 		settled, a, _ := c.settle(t, r, 0.6, 0.7, 300)
 		settled.stays(t, c, a)
@@ -161,7 +170,7 @@ func TestPlanSettlesEvenlyWithFewSlowWarmups(t *testing.T) {
 // the one that it is for.
 func TestPlanHandsOverNoMoreThanTheFirstRoundHadTo(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	for range randomClusters / 20 {
+	for range clusters() / 40 {
 		c := settledGroup(r)
 		need := fewestMoves(t, c)
 		settled, a, handovers := c.settle(t, r, 0.7, 0, 200)

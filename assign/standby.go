@@ -38,7 +38,8 @@ func (p *plan) placeStandbys() {
 	s.each(s.keep)
 	s.each(s.fill)
 	s.each(s.spread)
-	s.each(s.relieve)
+	s.each(func(t int) { s.relieve(t, classWarmup) }) // what has begun goes on
+	s.each(func(t int) { s.relieve(t, classNothing) })
 	s.each(s.protect)
 	s.each(s.keepNext)
 	s.each(s.keepLeaving)
@@ -191,8 +192,8 @@ func (s *standbyPlacer) spread(t int) {
 	}
 }
 
-// relieve moves standbys of task t from members with more than their share to ones with less.
-func (s *standbyPlacer) relieve(t int) {
+// relieve moves standbys of task t from members with more than their share to ones with less, of that class or better.
+func (s *standbyPlacer) relieve(t, class int) {
 	for i := 0; i < len(s.standbys[t]); i++ {
 		m := s.standbys[t][i]
 		if s.load[m] <= s.share[m] || m == s.wanted[t] {
@@ -200,8 +201,8 @@ func (s *standbyPlacer) relieve(t int) {
 		}
 		from, best := s.rack[m], -1
 		for n := range s.members {
-			if s.load[n] >= s.share[n] || !s.free(t, n) {
-				continue
+			if s.load[n] >= s.share[n] || !s.free(t, n) || n == s.wanted[t] || s.class(t, n) > class {
+				continue // and what will be the active there is no place for a standby
 			}
 			if s.rack[n] != from && s.used[s.rack[n]] > s.used[from]-1 {
 				continue
