@@ -40,7 +40,7 @@ generate: tools ## Write the Go code of the .proto files again.
 
 .PHONY: build
 build: ## Build the programs into bin/.
-	go build -o bin/ ./cmd/iqnode ./cmd/iqrouter ./cmd/iqctl
+	go build -o bin/ ./cmd/iqnode ./cmd/iqrouter ./cmd/iqctl ./cmd/iqbench
 
 .PHONY: demo
 demo: ## Run the demo: a small cluster, real flights, a kill; ARGS="--kafka real --json" and the like.
