@@ -19,13 +19,15 @@ type writer struct {
 	witnessBytes int64      // written since the newest witness
 	witnessDue   bool       // the next batch begins with a witness
 	moved        int        // moves of the position that are not in the database
+	purge        purger
 	torn         bool       // an unfinished Apply may have left entries above the position
 }
 
 // Apply makes changes and a new position visible as one step: a read sees all of it or nothing. When it fails,
 // nothing is visible and the position is as before; it may be tried again, with the same or other changes. Of several
 // changes to a key the last one counts. A position below the store's is a *PositionError. Apply keeps no reference
-// to what it is given. Without changes only the position moves, in the database a little later.
+// to what it is given. Changes that are late for
+// the store's retention are left out (Schema.Admit, in the order given). Without changes only the position moves, in the database a little later.
 func (s *KV) Apply(changes []Change, at Checkpoint) error {
 	if !s.enter() {
 		return ErrClosed
@@ -41,6 +43,13 @@ func (s *KV) Apply(changes []Change, at Checkpoint) error {
 		return &PositionError{Have: now.at.Position, Want: at.Position}
 	}
 	next := now.at.advance(at)
+	schema := s.id.Schema
+	for i := range changes {
+		if err := schema.CheckKey(changes[i].Key); err != nil {
+			return fmt.Errorf("apply change %d, a key of %d bytes in a %s store: %w", i, len(changes[i].Key), schema.Kind, err)
+		}
+		next.StreamTime, _ = schema.Admit(next.StreamTime, changes[i].Key)
+	}
 	if len(changes) == 0 && s.w.moved < maxLazyMoves {
 		if next.Position != now.at.Position || len(at.Input) > 0 {
 			s.w.moved++
@@ -88,14 +97,29 @@ func (s *KV) checkRoom(changes []Change) (size int, err error) {
 
 // write writes changes and position.
 func (s *KV) write(changes []Change, size int, next Checkpoint) error {
-	return s.commit(&batch{s: s, expect: size}, next, func(b *batch) error {
+	streamTime := s.cur.Load().at.StreamTime
+	purge := s.w.purge
+	err := s.commit(&batch{s: s, expect: size}, next, func(b *batch) error {
+		if err := purge.run(s, b, len(changes)); err != nil { // first: what it deletes may be put again below
+			return fmt.Errorf("purge: %w", err)
+		}
 		for i := range changes {
+			var kept bool
+			if streamTime, kept = s.id.Schema.Admit(streamTime, changes[i].Key); !kept {
+				continue
+			}
+			purge.wrote(s.id.Schema, changes[i].Key)
 			if err := b.change(&changes[i]); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil {
+		purge = purger{}
+	}
+	s.w.purge = purge
+	return err
 }
 
 // commitMeta writes the current position, and what else fill adds, above a timestamp.

@@ -16,6 +16,7 @@ type ID struct {
 	Partition   int32    `json:"partition"`   // partition of the store and of its changelog
 	Changelog   string   `json:"changelog"`   // name of the changelog topic
 	TopicID     [16]byte `json:"topic_id"`    // id of the changelog topic (KIP-516); zero is unknown and then not compared
+	Schema      Schema   `json:"schema,omitzero"` // kind and retention; zero is a key-value store
 }
 
 // Validate reports every bad field.
@@ -27,7 +28,7 @@ func (id ID) Validate() error {
 	if id.Partition < 0 {
 		errs = append(errs, fmt.Errorf("ID.Partition is %d, want 0 or more", id.Partition))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, id.Schema.Validate())...)
 }
 
 // difference returns the first field in which two identities differ, or an empty name. An unknown topic id
@@ -44,6 +45,8 @@ func (id ID) difference(other ID) (field, mine, others string) {
 		return "changelog", strconv.Quote(id.Changelog), strconv.Quote(other.Changelog)
 	case id.TopicID != other.TopicID && id.TopicID != [16]byte{} && other.TopicID != [16]byte{}:
 		return "topic id", hex.EncodeToString(id.TopicID[:]), hex.EncodeToString(other.TopicID[:])
+	case id.Schema != other.Schema:
+		return "kind", id.Schema.String(), other.Schema.String()
 	}
 	return "", "", ""
 }

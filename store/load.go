@@ -13,8 +13,8 @@ func (s *KV) create() error {
 	if err != nil {
 		return err
 	}
-	s.cur.Store(&applied{at: Checkpoint{Position: -1}})
-	s.w = writer{stored: meta{at: Checkpoint{Position: -1}}, witnessDue: true}
+	s.cur.Store(&applied{at: newCheckpoint})
+	s.w = writer{stored: meta{at: newCheckpoint}, witnessDue: true}
 	return s.commitMeta(0, func(b *batch) error { return b.set(identityKey, identity) })
 }
 

@@ -23,6 +23,11 @@ type Checkpoint struct {
 	// Position). Given to Apply it is merged into what is there; nil leaves that as it is. One that a store
 	// returned is shared and must not be written to.
 	Input map[TopicPartition]int64
+
+	// StreamTime is the largest window start, session end or version timestamp that the store was given, in milliseconds;
+	// NoStreamTime when it was given none, and of a key-value store. It never goes back. Apply takes it from the changes:
+	// what it is given here does not count.
+	StreamTime int64
 }
 
 // meta is the position entry: the last thing that an Apply writes, at the timestamp of that Apply.
@@ -32,13 +37,21 @@ type meta struct {
 	witness uint64 // number of the newest witness, see witness.go
 }
 
-const metaFormat = 1
+// A position entry with a stream time has a format of its own; key-value stores go on with the first.
+const (
+	metaFormat      = 1
+	metaFormatTimed = 2
+)
 
 var errBadMeta = errors.New("position entry is malformed")
 
 // encodeMeta is the same bytes for the same meta: inputs are in order.
 func encodeMeta(m meta) []byte {
 	b := []byte{metaFormat}
+	if m.at.StreamTime != NoStreamTime {
+		b[0] = metaFormatTimed
+		b = binary.AppendVarint(b, m.at.StreamTime)
+	}
 	b = binary.AppendVarint(b, m.at.Position)
 	b = binary.AppendUvarint(b, m.ts)
 	b = binary.AppendUvarint(b, m.witness)
@@ -54,10 +67,15 @@ func encodeMeta(m meta) []byte {
 
 func decodeMeta(b []byte) (meta, error) {
 	d := decoder{rest: b}
-	if format := d.byte(); format != metaFormat {
+	m := meta{at: Checkpoint{StreamTime: NoStreamTime}}
+	switch d.byte() {
+	case metaFormat:
+	case metaFormatTimed:
+		m.at.StreamTime = d.varint()
+	default:
 		return meta{}, errBadMeta
 	}
-	m := meta{at: Checkpoint{Position: d.varint()}, ts: d.uvarint(), witness: d.uvarint()}
+	m.at.Position, m.ts, m.witness = d.varint(), d.uvarint(), d.uvarint()
 	for n := d.uvarint(); n > 0 && !d.failed; n-- {
 		tp := TopicPartition{Topic: string(d.bytes(d.uvarint()))}
 		tp.Partition = int32(d.varint())
@@ -72,7 +90,10 @@ func decodeMeta(b []byte) (meta, error) {
 	return m, nil
 }
 
-// advance returns the checkpoint after an Apply at next, without writing to the old one: readers hold it.
+// newCheckpoint is that of a store that never applied anything.
+var newCheckpoint = Checkpoint{Position: -1, StreamTime: NoStreamTime}
+
+// advance returns the checkpoint after an Apply at next, with the same stream time, without writing to the old one: readers hold it.
 func (c Checkpoint) advance(next Checkpoint) Checkpoint {
 	c.Position = next.Position
 	if len(next.Input) > 0 {

@@ -208,6 +208,14 @@ type brokenReader struct{ err error }
 
 func (r brokenReader) Get([]byte) (store.Value, bool, error) { return store.Value{}, false, r.err }
 
+func (r brokenReader) Schema() store.Schema          { return store.Schema{} }
+func (r brokenReader) StreamTime() int64             { return store.NoStreamTime }
+func (r brokenReader) Pin() (*store.Snapshot, error) { return nil, r.err }
+
+func (r brokenReader) Scan(sc store.Scan) iter.Seq2[store.Entry, error] {
+	return r.Range(sc.From, sc.To, sc.Reverse)
+}
+
 func (r brokenReader) Range([]byte, []byte, bool) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		_ = yield(store.Entry{Key: []byte("b")}, nil) && yield(store.Entry{}, r.err)

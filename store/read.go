@@ -20,6 +20,7 @@ type Value struct {
 type Entry struct {
 	Key   []byte
 	Value Value
+	Empty bool // the value has no bytes; set in scans, without values too
 }
 
 // Reader reads a store, or a store under an Overlay.
@@ -30,6 +31,19 @@ type Reader interface {
 	// Range yields the entries from a key, inclusive, to another, exclusive, in the byte order of the keys or against
 	// it; nil is unbounded. An error is the last thing that it yields: a range that ends without one is complete.
 	Range(from, to []byte, reverse bool) iter.Seq2[Entry, error]
+
+	// Scan is Range with more to choose.
+	Scan(Scan) iter.Seq2[Entry, error]
+
+	// Schema is the store's kind. Of a window, session or versioned store the keys here are internal ones: read it with a
+	// WindowReader, SessionReader or VersionedReader. Expired windows and sessions are not there in any read.
+	Schema() Schema
+
+	// StreamTime is the stream time of what it shows now, in milliseconds, or NoStreamTime.
+	StreamTime() int64
+
+	// Pin returns what the reader shows now, to be read several times. It must be released.
+	Pin() (*Snapshot, error)
 }
 
 // applied is a state that reads can see: all entries up to a timestamp.
@@ -74,7 +88,7 @@ func (s *KV) Get(key []byte) (Value, bool, Checkpoint, error) {
 	defer s.leave()
 	st := s.pin()
 	defer st.pins.Add(-1)
-	v, found, err := s.getAt(st.ts, key)
+	v, found, err := s.getAt(st, key)
 	return v, found, st.at, err
 }
 
@@ -94,6 +108,11 @@ func (r latest) Get(key []byte) (Value, bool, error) {
 
 // Range implements Reader.
 func (r latest) Range(from, to []byte, reverse bool) iter.Seq2[Entry, error] {
+	return r.Scan(Scan{From: from, To: to, Reverse: reverse})
+}
+
+// Scan implements Reader.
+func (r latest) Scan(sc Scan) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if !r.s.enter() {
 			yield(Entry{}, ErrClosed)
@@ -102,8 +121,23 @@ func (r latest) Range(from, to []byte, reverse bool) iter.Seq2[Entry, error] {
 		defer r.s.leave()
 		st := r.s.pin()
 		defer st.pins.Add(-1)
-		r.s.scan(st.ts, bounds{from, to, reverse}, yield)
+		r.s.scan(st, sc, yield)
 	}
+}
+
+// Schema implements Reader.
+func (r latest) Schema() Schema {
+	return r.s.id.Schema
+}
+
+// StreamTime implements Reader.
+func (r latest) StreamTime() int64 {
+	return r.s.cur.Load().at.StreamTime
+}
+
+// Pin implements Reader.
+func (r latest) Pin() (*Snapshot, error) {
+	return r.s.Snapshot()
 }
 
 // pinned reads at a state that is pinned already.
@@ -118,24 +152,48 @@ func (r pinned) Get(key []byte) (Value, bool, error) {
 		return Value{}, false, ErrClosed
 	}
 	defer r.s.leave()
-	return r.s.getAt(r.st.ts, key)
+	return r.s.getAt(r.st, key)
 }
 
 // Range implements Reader.
 func (r pinned) Range(from, to []byte, reverse bool) iter.Seq2[Entry, error] {
+	return r.Scan(Scan{From: from, To: to, Reverse: reverse})
+}
+
+// Scan implements Reader.
+func (r pinned) Scan(sc Scan) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		if !r.s.enter() {
 			yield(Entry{}, ErrClosed)
 			return
 		}
 		defer r.s.leave()
-		r.s.scan(r.st.ts, bounds{from, to, reverse}, yield)
+		r.s.scan(r.st, sc, yield)
 	}
 }
 
-// getAt reads a key at a timestamp. The caller is inside the gate and holds a pin.
-func (s *KV) getAt(ts uint64, key []byte) (Value, bool, error) {
-	txn := s.db.NewTransactionAt(ts, false)
+// Schema implements Reader.
+func (r pinned) Schema() Schema {
+	return r.s.id.Schema
+}
+
+// StreamTime implements Reader.
+func (r pinned) StreamTime() int64 {
+	return r.st.at.StreamTime
+}
+
+// Pin implements Reader.
+func (r pinned) Pin() (*Snapshot, error) {
+	r.st.pins.Add(1)
+	return NewSnapshot(r, r.st.at, func() { r.st.pins.Add(-1) }), nil
+}
+
+// getAt reads a key in a state. The caller is inside the gate and holds a pin.
+func (s *KV) getAt(st *applied, key []byte) (Value, bool, error) {
+	if s.id.Schema.Expired(st.at.StreamTime, key) {
+		return Value{}, false, nil
+	}
+	txn := s.db.NewTransactionAt(st.ts, false)
 	defer txn.Discard()
 	item, err := txn.Get(encodeKey(make([]byte, 0, encodedKeyLen(key)), key))
 	if errors.Is(err, badger.ErrKeyNotFound) {

@@ -49,6 +49,35 @@ func (sn *Snapshot) Range(from, to []byte, reverse bool) iter.Seq2[Entry, error]
 	}
 }
 
+// Scan implements Reader. After Release it is ErrReleased.
+func (sn *Snapshot) Scan(sc Scan) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if sn.released.Load() {
+			yield(Entry{}, ErrReleased)
+			return
+		}
+		sn.r.Scan(sc)(yield)
+	}
+}
+
+// Schema implements Reader.
+func (sn *Snapshot) Schema() Schema {
+	return sn.r.Schema()
+}
+
+// Pin implements Reader: the new snapshot is the same state and has a release of its own.
+func (sn *Snapshot) Pin() (*Snapshot, error) {
+	if sn.released.Load() {
+		return nil, ErrReleased
+	}
+	return sn.r.Pin()
+}
+
+// StreamTime is the stream time as of the snapshot, in milliseconds, or NoStreamTime.
+func (sn *Snapshot) StreamTime() int64 {
+	return sn.at.StreamTime
+}
+
 // Position is the next changelog offset to apply, as of the snapshot; -1 when nothing was ever applied.
 func (sn *Snapshot) Position() int64 {
 	return sn.at.Position

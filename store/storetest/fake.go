@@ -41,7 +41,7 @@ type state struct {
 // NewFake returns an empty fake store.
 func NewFake(id store.ID) *Fake {
 	f := &Fake{id: id}
-	f.mu.state.at.Position = -1
+	f.mu.state.at = store.Checkpoint{Position: -1, StreamTime: store.NoStreamTime}
 	return f
 }
 
@@ -108,13 +108,25 @@ func (f *Fake) apply(changes []store.Change, at store.Checkpoint) error {
 			return err
 		}
 	}
-	next := state{values: old.values, at: store.Checkpoint{Position: at.Position, Input: old.at.Input}}
+	for _, c := range changes {
+		if err := f.id.Schema.CheckKey(c.Key); err != nil {
+			return err
+		}
+	}
+	next := state{
+		values: old.values,
+		at:     store.Checkpoint{Position: at.Position, Input: old.at.Input, StreamTime: old.at.StreamTime},
+	}
 	if len(changes) > 0 {
 		next.values = maps.Clone(old.values)
 		if next.values == nil {
 			next.values = make(map[string]store.Value)
 		}
 		for _, c := range changes {
+			var kept bool
+			if next.at.StreamTime, kept = f.id.Schema.Admit(next.at.StreamTime, c.Key); !kept {
+				continue
+			}
 			if c.Delete {
 				delete(next.values, string(c.Key))
 			} else {
@@ -139,7 +151,7 @@ func (f *Fake) Get(key []byte) (store.Value, bool, store.Checkpoint, error) {
 	if err != nil {
 		return store.Value{}, false, store.Checkpoint{}, err
 	}
-	v, found := st.get(key)
+	v, found := st.get(f.id.Schema, key)
 	return v, found, st.at, nil
 }
 
@@ -149,11 +161,15 @@ func (f *Fake) Snapshot() (*store.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	return f.snapshot(st), nil
+}
+
+func (f *Fake) snapshot(st state) *store.Snapshot {
 	at := func() (state, error) {
 		_, err := f.now()
 		return st, err
 	}
-	return store.NewSnapshot(reader{f, at}, st.at, func() {}), nil
+	return store.NewSnapshot(reader{f, at}, st.at, func() {})
 }
 
 // Reader implements Store.
@@ -190,12 +206,37 @@ func (r reader) Get(key []byte) (store.Value, bool, error) {
 	if err != nil {
 		return store.Value{}, false, err
 	}
-	v, found := st.get(key)
+	v, found := st.get(r.f.id.Schema, key)
 	return v, found, nil
+}
+
+// Schema implements store.Reader.
+func (r reader) Schema() store.Schema {
+	return r.f.id.Schema
+}
+
+// StreamTime implements store.Reader.
+func (r reader) StreamTime() int64 {
+	st, _ := r.at()
+	return st.at.StreamTime
+}
+
+// Pin implements store.Reader.
+func (r reader) Pin() (*store.Snapshot, error) {
+	st, err := r.at()
+	if err != nil {
+		return nil, err
+	}
+	return r.f.snapshot(st), nil
 }
 
 // Range implements store.Reader.
 func (r reader) Range(from, to []byte, reverse bool) iter.Seq2[store.Entry, error] {
+	return r.Scan(store.Scan{From: from, To: to, Reverse: reverse})
+}
+
+// Scan implements store.Reader.
+func (r reader) Scan(sc store.Scan) iter.Seq2[store.Entry, error] {
 	return func(yield func(store.Entry, error) bool) {
 		st, err := r.at()
 		if err != nil {
@@ -203,28 +244,36 @@ func (r reader) Range(from, to []byte, reverse bool) iter.Seq2[store.Entry, erro
 			return
 		}
 		keys := slices.Sorted(maps.Keys(st.values))
-		if reverse {
+		if sc.Reverse {
 			slices.Reverse(keys)
 		}
 		for _, k := range keys {
 			key := []byte(k)
-			if bytes.Compare(key, from) < 0 || to != nil && bytes.Compare(key, to) >= 0 {
+			if bytes.Compare(key, sc.From) < 0 || sc.To != nil && bytes.Compare(key, sc.To) >= 0 || sc.Keep != nil && !sc.Keep(key) {
+				continue
+			}
+			v, found := st.get(r.f.id.Schema, key)
+			if !found {
 				continue
 			}
 			if _, err := r.f.now(); err != nil {
 				yield(store.Entry{}, err)
 				return
 			}
-			if !yield(store.Entry{Key: key, Value: copyValue(st.values[k])}, nil) {
+			e := store.Entry{Key: key, Value: v, Empty: len(v.Bytes) == 0}
+			if sc.KeysOnly {
+				e.Value = store.Value{}
+			}
+			if !yield(e, nil) {
 				return
 			}
 		}
 	}
 }
 
-func (st state) get(key []byte) (store.Value, bool) {
+func (st state) get(schema store.Schema, key []byte) (store.Value, bool) {
 	v, found := st.values[string(key)]
-	if !found {
+	if !found || schema.Expired(st.at.StreamTime, key) {
 		return store.Value{}, false
 	}
 	return copyValue(v), true

@@ -23,6 +23,26 @@ func TestFakePassesTheSuite(t *testing.T) {
 	})
 }
 
+func TestFakePassesTheSuiteOfKinds(t *testing.T) {
+	storetest.RunKinds(t, storetest.KindHarness{
+		Open: func(_ testing.TB, schema store.Schema) storetest.Store {
+			id := storetest.TestID
+			id.Schema = schema
+			return storetest.NewFake(id)
+		},
+		Reopen: func(tb testing.TB, s storetest.Store) storetest.Store {
+			tb.Helper()
+			if err := s.Close(); err != nil {
+				tb.Fatal(err)
+			}
+			s.(*storetest.Fake).Reopen()
+			return s
+		},
+		Fixture:       "../../integration/testdata/kafka-streams-changelogs.tsv",
+		MaxValueBytes: 20 << 20,
+	})
+}
+
 func TestFailedFakeApplyChangesNothing(t *testing.T) {
 	f := storetest.NewFake(storetest.TestID)
 	boom := errors.New("boom")
