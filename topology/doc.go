@@ -19,16 +19,59 @@
 //
 // Package topologytest runs either in a test, without Kafka.
 //
+// # Windows
+//
+// An aggregate may keep one value for each key and window of time ([Windows]): tumbling, hopping and sliding windows, which
+// lie in a window store, and sessions, which lie in a session store. Time is that of the records. In Go it is a processor
+// that [Builder.WindowedAggregate] makes of an [Aggregator]; in YAML:
+//
+//	application: shop
+//	sources:
+//	  - {topic: orders, format: json}
+//	tables:
+//	  - {store: prices, source: orders, key: item, value: price, versioned: {history: 5m}}
+//	aggregates:
+//	  - {store: per-minute, source: orders, count: true, window: {tumbling: 60s, grace: 10s, retention: 2m}}
+//	  - {store: last-hour, source: orders, sum: price, window: {hopping: 1h, advance: 5m}}
+//	  - {store: at-once, source: orders, max: price, window: {sliding: 30s, grace: 5s}}
+//	  - {store: visits, source: orders, group_by: user, average: price, window: {session: 30m, grace: 1m}, output: visits-changed, output_key: json}
+//
+// Which windows there are, what they hold, when they close, what goes downstream and what is in the changelogs is as in
+// Kafka Streams 4.x:
+//
+//   - A processor's stream time is the largest timestamp that has reached it ([Context.ObserveTime]). A tumbling or hopping
+//     window [start, end) is closed when end + grace <= stream time, a sliding one [start, end] when end + grace < stream
+//     time, a session [start, end] when end + gap + grace < stream time. For a closed window a record is late: it is
+//     counted under [SkipLate] and changes nothing there.
+//   - A store's stream time is the largest start (of a session: end) that was put. A window with start (session: end) <=
+//     stream time - retention is expired: nobody finds it any more. No window expires before it closes, except that a
+//     session expires when it could still be closed by the next millisecond, if retention is not more than gap + grace;
+//     records for such a one are late.
+//   - The timestamp of a window is the largest of its records (of OpFirst: that of the record it kept); a change goes
+//     downstream with it. A change of a session goes with the session's end.
+//   - A record that touches several sessions joins them: their tombstones and the joined session are in one transaction, and
+//     each is forwarded, in that order. A session that only gets a record more and no new end is written in place.
+//   - Changes are forwarded under [WindowKey] or [SessionKey]. A change to the same value is not forwarded.
+//
+// A versioned table keeps old values for its history ([VersionedStore]): the latest value of a key is the one with the
+// largest timestamp, in whatever order they come, and a record older than stream time - history is late.
+//
+// What processors have observed goes back with an aborted transaction. A node that gives it to the next run of the task
+// ([Task.StreamTimes], [Task.AdvanceStreamTimes]) closes exactly the windows that an uninterrupted run closes; without that
+// the newest window in the store says which older ones are closed for sure.
+//
 // # How it runs
 //
 // Build splits the topology into sub-topologies: what is connected without passing a repartition topic, or by a store.
 // Each partition of a sub-topology's source topics is a [Task], which the node makes with [Subtopology.NewTask] and feeds
 // record by record. A record runs depth first through its processors in the caller's goroutine; no goroutine, channel or
-// reflection is involved. Stores and outputs come from the node ([Output]), which puts them into one Kafka transaction.
+// reflection is involved. Stores and outputs come from the node ([Output], [WindowedOutput]), which puts them into one Kafka
+// transaction.
 //
 // # Names
 //
-// Internal topics have the names and settings of Kafka Streams: <application>-<store>-changelog, compacted, and
+// Internal topics have the names and settings of Kafka Streams: <application>-<store>-changelog, compacted (of windows and
+// sessions also deleted a day after their retention, of versions not compacted until a day after their history), and
 // <application>-<name>-repartition, never deleted by time. Sub-topologies are numbered as Kafka Streams does, by their
 // sources' names in ascending order, and task ids look like its own: 0_3.
 //

@@ -2,6 +2,7 @@ package topology_test
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/iqgate/iqgate/topology"
 	"github.com/iqgate/iqgate/topology/topologytest"
@@ -63,4 +64,47 @@ func Example() {
 	// not 1 <nil>
 	// to 2 <nil>
 	// be 2 <nil>
+}
+
+// Windows in Go: the longest word of each minute, and what a late record does.
+func ExampleBuilder_WindowedAggregate() {
+	longest := topology.TypedAggregator(topology.String, topology.String, func(longest, word string) (string, error) {
+		if len(word) > len(longest) {
+			return word, nil
+		}
+		return longest, nil
+	}, nil)
+	spec := topology.StoreSpec{Name: "longest", KeySerde: topology.NameString, ValueSerde: topology.NameString}
+	t, err := topology.New().
+		Source("words", "words").
+		WindowedAggregate("longest", spec, topology.Tumbling(time.Minute).WithGrace(10*time.Second), longest, "words").
+		Sink("changes", "longest-words", nil, "longest").
+		Build("longest-words")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := topologytest.New(t, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for i, word := range []string{"to", "be", "question", "that", "is"} {
+		r := topology.Record{Topic: "words", Key: []byte("hamlet"), Value: []byte(word), Timestamp: []int64{0, 61_000, 59_000, 70_000, 1000}[i]}
+		if err := d.Put(r); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for _, r := range d.Output("longest-words") {
+		key, start, err := topology.ParseWindowKey(r.Key)
+		fmt.Println(string(key), start, string(r.Value), err)
+	}
+	fmt.Println(d.Skipped())
+	// Output:
+	// hamlet 0 to <nil>
+	// hamlet 60000 be <nil>
+	// hamlet 0 question <nil>
+	// hamlet 60000 that <nil>
+	// map[late:1]
 }

@@ -3,6 +3,7 @@ package topology
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"time"
 )
@@ -24,6 +25,55 @@ func Counter() Aggregator {
 			return add(NumberInt64, earlier, later)
 		},
 	}
+}
+
+// TypedAggregator returns an aggregator on Go values, which are read and written by codecs; aggregates should be the one
+// that the store's StoreSpec names. add returns the aggregate after one more record, and gets the zero value of A for the
+// first one; merge returns that of two sessions that become one, and may be nil where there are no sessions.
+func TypedAggregator[V, A any](values Codec[V], aggregates Codec[A], add func(aggregate A, value V) (A, error), merge func(earlier, later A) (A, error)) Aggregator {
+	decode := func(what string, key, data []byte) (A, error) {
+		v, err := aggregates.Decode(data)
+		if err != nil {
+			return v, fmt.Errorf("%s of %q: %w", what, key, err)
+		}
+		return v, nil
+	}
+	a := Aggregator{Add: func(r Record, data []byte) ([]byte, error) {
+		value, err := values.Decode(r.Value)
+		if err != nil {
+			return nil, fmt.Errorf("value of %q: %w", r.Key, err)
+		}
+		var old A
+		if data != nil {
+			if old, err = decode("aggregate", r.Key, data); err != nil {
+				return nil, err
+			}
+		}
+		next, err := add(old, value)
+		if err != nil {
+			return nil, err
+		}
+		return aggregates.Encode(next)
+	}}
+	if merge == nil {
+		return a
+	}
+	a.Merge = func(key, earlier, later []byte) ([]byte, error) {
+		first, err := decode("earlier aggregate", key, earlier)
+		if err != nil {
+			return nil, err
+		}
+		second, err := decode("later aggregate", key, later)
+		if err != nil {
+			return nil, err
+		}
+		merged, err := merge(first, second)
+		if err != nil {
+			return nil, err
+		}
+		return aggregates.Encode(merged)
+	}
+	return a
 }
 
 // fold is an aggregator as the processors of windows use it.

@@ -309,7 +309,7 @@ func TestWindowsAreThoseOfTheListOfTheirRecords(t *testing.T) {
 	} {
 		t.Run(kind.String(), func(t *testing.T) {
 			late := int64(0)
-			for round := range uint64(60) {
+			for round := range uint64(30) {
 				rng := rand.New(rand.NewPCG(seed, round))
 				w := randomWindows(rng, kind)
 				late += randomHistory(t, rng, w, fmt.Sprintf("seed %d round %d %+v", seed, round, w))
@@ -360,7 +360,7 @@ func randomHistory(t *testing.T, rng *rand.Rand, w topology.Windows, what string
 // one outside itself, and each ends at one of its records or began after one.
 func TestSlidingWindowsHoldNothingFromOutsideWhateverIsLate(t *testing.T) {
 	seed := rand.Uint64()
-	for round := range uint64(200) {
+	for round := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, round))
 		w := topology.Sliding(time.Duration(1+rng.IntN(15)) * time.Millisecond).WithGrace(time.Duration(rng.IntN(10)) * time.Millisecond)
 		app := newWindowed(t, w)

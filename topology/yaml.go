@@ -275,7 +275,7 @@ func (y *yamlReader) window(m mapping) Windows {
 	case w.Kind == HoppingWindows && in.fields["advance"] == nil:
 		y.fault(n, in.path+"advance", "is required for hopping windows")
 	}
-	if y.faultWithin(m.path+"window") {
+	if y.faultWithin(m.path + "window") {
 		return Windows{} // one fault is enough
 	}
 	return w

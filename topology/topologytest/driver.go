@@ -252,9 +252,9 @@ func (d *Driver) Output(topic string) []topology.Record {
 // Get looks a key of a key-value store up as a router would: in the first partition that the store's partitioner names. Custom partitioners are
 // looked up in r; nil knows the built-in ones.
 func (d *Driver) Get(store string, key []byte, r *partitioner.Registry) (value []byte, found bool, err error) {
-	spec, ok := d.topo.Store(store)
-	if !ok {
-		return nil, false, fmt.Errorf("the topology has no store %q", store)
+	spec, err := d.keyValue(store)
+	if err != nil {
+		return nil, false, err
 	}
 	p, err := r.Get(spec.Partitioner)
 	if err != nil {
@@ -268,11 +268,23 @@ func (d *Driver) Get(store string, key []byte, r *partitioner.Registry) (value [
 	return value, found, err
 }
 
+// keyValue returns the spec of a key-value store.
+func (d *Driver) keyValue(store string) (topology.StoreSpec, error) {
+	spec, ok := d.topo.Store(store)
+	switch {
+	case !ok:
+		return spec, fmt.Errorf("the topology has no store %q", store)
+	case spec.Kind != topology.KeyValue:
+		return spec, fmt.Errorf("store %q is a %s store; ask the driver for it", store, spec.Kind)
+	}
+	return spec, nil
+}
+
 // All returns a whole key-value store, by ascending partition and key.
 func (d *Driver) All(store string) ([]topology.Entry, error) {
-	spec, ok := d.topo.Store(store)
-	if !ok {
-		return nil, fmt.Errorf("the topology has no store %q", store)
+	spec, err := d.keyValue(store)
+	if err != nil {
+		return nil, err
 	}
 	var all []topology.Entry
 	for p := range d.counts[spec.Changelog] {

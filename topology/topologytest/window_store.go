@@ -20,7 +20,7 @@ type byTime[E any] struct {
 	changelog
 }
 
-// Compare of two entries of a key; time is what an entry expires by.
+// put sets or removes an entry that expires by time. It does nothing, and says so, when that is over.
 func (s *byTime[E]) put(key []byte, e E, time int64, remove bool, compare func(a, b E) int) bool {
 	s.streamTime = max(s.streamTime, time)
 	if s.expired(time) {
@@ -205,8 +205,10 @@ func (s *VersionedStore) Get(key []byte) (value []byte, timestamp int64, found b
 func (s *VersionedStore) GetAsOf(key []byte, asOf int64) (value []byte, timestamp int64, found bool, err error) {
 	of := s.versions[string(key)]
 	for i := len(of) - 1; i >= 0; i-- {
-		if v := of[i]; v.Timestamp <= asOf {
-			return v.Value, v.Timestamp, v.Value != nil, nil
+		if v := of[i]; v.Timestamp <= asOf && v.Value != nil {
+			return v.Value, v.Timestamp, true, nil
+		} else if v.Timestamp <= asOf {
+			break // absent
 		}
 		if asOf < s.streamTime-s.retention {
 			break // only the latest version answers
