@@ -17,12 +17,25 @@ type board struct {
 // edition is one published view.
 type edition struct {
 	view       *metadata.View
-	superseded chan struct{} // closed when the next one is out
+	before     *metadata.View // that of the edition before it
+	superseded chan struct{}  // closed when the next one is out
+	// urgent says whether it tells more than figures otherwise than the one before. It is computed once, for whoever asks
+	// first.
+	urgent func() bool
+}
+
+func newEdition(before, v *metadata.View) *edition {
+	e := &edition{view: v, before: before, superseded: make(chan struct{})}
+	e.urgent = sync.OnceValue(func() bool {
+		c := metadata.Diff(before, v, "")
+		return c.Urgent()
+	})
+	return e
 }
 
 func newBoard(v *metadata.View) *board {
 	b := &board{}
-	b.current.Store(&edition{view: v, superseded: make(chan struct{})})
+	b.current.Store(newEdition(v, v))
 	return b
 }
 
@@ -37,7 +50,7 @@ func (b *board) update(next func(*metadata.View) *metadata.View) (before, after 
 	old := b.current.Load()
 	v := next(old.view)
 	if v != old.view {
-		b.current.Store(&edition{view: v, superseded: make(chan struct{})})
+		b.current.Store(newEdition(old.view, v))
 		close(old.superseded)
 	}
 	return old.view, v
@@ -48,6 +61,6 @@ func (b *board) renew() {
 	b.writers.Lock()
 	defer b.writers.Unlock()
 	old := b.current.Load()
-	b.current.Store(&edition{view: old.view, superseded: make(chan struct{})})
+	b.current.Store(newEdition(old.view, old.view))
 	close(old.superseded)
 }

@@ -47,6 +47,8 @@ type Config struct {
 	MaxInFlight int
 	// MaxWaiters is how many reads may be held by their policy's wait at once. Default 2,000.
 	MaxWaiters int
+	// MaxWatchers is how many streams of metadata may be open at once; more are refused as OVERLOADED. Default 256.
+	MaxWatchers int
 	// MaxMessageBytes bounds one message in either direction. Default 64 MiB.
 	MaxMessageBytes int
 	// Hedge asks a second replica when the first is slow to answer a read that tolerates staleness. Default off.
@@ -97,6 +99,7 @@ func (c Config) Validate() error {
 	}
 	count("MaxInFlight", c.MaxInFlight)
 	count("MaxWaiters", c.MaxWaiters)
+	count("MaxWatchers", c.MaxWatchers)
 	count("MaxMessageBytes", c.MaxMessageBytes)
 	if err := d.DefaultPolicy.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("DefaultPolicy: %w", err))
@@ -113,6 +116,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.TryTimeout, time.Second)
 	orDefault(&c.MaxInFlight, 20_000)
 	orDefault(&c.MaxWaiters, 2_000)
+	orDefault(&c.MaxWatchers, 256)
 	orDefault(&c.MaxMessageBytes, 64<<20)
 	orDefault(&c.StopTimeout, 5*time.Second)
 	if c.Logger == nil {

@@ -18,10 +18,18 @@
 // (one writer at a time, readers without a lock). watch.go notices silence and broken streams, makes the node suspect
 // and tells the others, so that they can act.
 //
+// # The way of a change
+//
+// follow.go tells each change of the view to whoever watches the metadata: roles, states and nodes at once, figures alone
+// at the watcher's interval. What a slow reader has not heard is the difference between the view that it knows and the
+// newest (metadata.Diff), so nothing piles up. drain.go forwards the order to drain to the node, and heartbeats.go tells a
+// draining node when nobody would miss it.
+//
 // # Bounds
 //
 // Tries per read: one per replica. Retries: retryPercent of the reads plus retryBurst. Reads held by wait: MaxWaiters.
-// Hedges: hedgePercent of the reads. Messages: MaxMessageBytes. Stopping: StopTimeout. Each is named where it is defined.
+// Hedges: hedgePercent of the reads. Streams of metadata: MaxWatchers. Messages: MaxMessageBytes. Stopping: StopTimeout.
+// Each is named where it is defined.
 //
 // # Keepalive
 //

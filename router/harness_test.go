@@ -120,6 +120,8 @@ type fakeNode struct {
 	cancel  context.CancelFunc
 
 	iqv1.UnimplementedQueryServiceServer
+	iqv1.UnimplementedControlServiceServer
+	drain   func(m *iqv1.DrainRequest, stream iqv1.ControlService_DrainServer) error // set before the node is asked
 	mu      sync.Mutex
 	answer  func(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse, error)
 	report  *iqv1.HeartbeatRequest
@@ -163,6 +165,7 @@ func (n *fakeNode) serve() {
 	n.server = grpc.NewServer(grpc.MaxSendMsgSize(64<<20), grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	iqv1.RegisterQueryServiceServer(n.server, n)
+	iqv1.RegisterControlServiceServer(n.server, n)
 	l := n.w.listen(n.address)
 	n.done.Go(func() { _ = n.server.Serve(l) })
 }
@@ -216,6 +219,11 @@ func (n *fakeNode) Get(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetRespon
 	answer := n.answer
 	n.mu.Unlock()
 	return answer(ctx, m)
+}
+
+// Drain does as the test has said.
+func (n *fakeNode) Drain(m *iqv1.DrainRequest, stream iqv1.ControlService_DrainServer) error {
+	return n.drain(m, stream)
 }
 
 func (n *fakeNode) status(m *iqv1.GetRequest) *iqv1.ReplicaStatus {

@@ -26,8 +26,8 @@ type controlService struct {
 // heartbeats is one node's stream.
 //
 //  1. receive folds each report into the view and rings.
-//  2. Heartbeat answers each ring with the newest sequence, a wish for a full report, and the suspects; and at once when
-//     the suspects change.
+//  2. Heartbeat answers each ring with the newest sequence, a wish for a full report, the suspects, and whether a node that
+//     drains is relieved; and at once when the suspects or the relief change.
 //  3. The stream ends when the node ends it, when a report is refused, or when the router stops. If the node did not
 //     say that it leaves, it is suspect until its next report, on whatever stream.
 type heartbeats struct {
@@ -60,15 +60,18 @@ func (h *heartbeats) answer() error {
 	}
 	var sent []metadata.NodeID
 	acked := int64(-1)
+	toldRelieved := false
 	for {
 		edition := h.router.board.load()
 		now := time.Now()
 		suspects := h.router.suspects(edition.view, h.node, now)
 		names := suspectNames(suspects)
-		if sequence := h.sequence.Load(); sequence != acked || !slices.Equal(names, sent) {
-			acked, sent = sequence, names
+		relieved := edition.view.Relieved(h.node)
+		if sequence := h.sequence.Load(); sequence != acked || !slices.Equal(names, sent) || relieved != toldRelieved {
+			acked, sent, toldRelieved = sequence, names, relieved
 			err := h.stream.Send(&iqv1.HeartbeatResponse{
 				Sequence: sequence, FullReport: edition.view.WantsFull(h.node), Suspects: suspects, Router: h.router.name(),
+				Relieved: relieved,
 			})
 			if err != nil {
 				return ignoreEnd(err)

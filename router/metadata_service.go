@@ -2,12 +2,12 @@ package router
 
 import (
 	"context"
+	"strings"
 	"time"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/routing"
 )
@@ -18,30 +18,36 @@ type metadataService struct {
 	router *Router
 }
 
-// ListInstances lists every node, or those that host a store.
+// ListInstances lists every node, or those that host a store, or host it otherwise than as its active.
 func (s *metadataService) ListInstances(ctx context.Context, m *iqv1.ListInstancesRequest) (*iqv1.ListInstancesResponse, error) {
-	v, now := s.router.View(), time.Now()
-	list := v.Instances(now)
-	if m.GetStore() != "" {
-		var err error
-		if list, err = v.InstancesForStore(m.GetStore(), now); err != nil {
-			return nil, s.router.status(ctx, routing.LookupError(err))
+	list, err := instances(s.router.View(), m, time.Now())
+	if err != nil {
+		return nil, s.router.status(ctx, err)
+	}
+	return &iqv1.ListInstancesResponse{Instances: instancesToProto(list)}, nil
+}
+
+func instances(v *metadata.View, m *iqv1.ListInstancesRequest, now time.Time) ([]metadata.Instance, error) {
+	if m.GetStore() == "" {
+		if m.GetStandbysOnly() {
+			return nil, iqerr.Invalid("standbys_only", true, "needs a store")
 		}
+		return v.Instances(now), nil
 	}
-	resp := &iqv1.ListInstancesResponse{}
-	for i := range list {
-		resp.Instances = append(resp.Instances, instanceToProto(&list[i]))
+	list := v.InstancesForStore
+	if m.GetStandbysOnly() {
+		list = v.StandbysForStore
 	}
-	return resp, nil
+	found, err := list(m.GetStore(), now)
+	if err != nil {
+		return nil, routing.LookupError(err)
+	}
+	return found, nil
 }
 
 // ListStores lists every store that nodes have told of.
 func (s *metadataService) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.ListStoresResponse, error) {
-	resp := &iqv1.ListStoresResponse{}
-	for _, info := range s.router.View().Stores() {
-		resp.Stores = append(resp.Stores, routing.StoreToProto(info))
-	}
-	return resp, nil
+	return &iqv1.ListStoresResponse{Stores: storesToProto(s.router.View().Stores())}, nil
 }
 
 // QueryKey says in which partitions a key may be and who holds them.
@@ -58,7 +64,7 @@ func (r *Router) queryKey(m *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, erro
 		return nil, iqerr.Invalid("store", "", "must be a store's name")
 	}
 	v, now := r.View(), time.Now()
-	partitions, err := routing.Locate(v, r.config.Partitioners, m.GetStore(), m.GetKey(), routing.NoPartition)
+	partitions, err := r.partitionsOf(v, m)
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +82,30 @@ func (r *Router) queryKey(m *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, erro
 		resp.Partitions = append(resp.Partitions, part)
 	}
 	return resp, nil
+}
+
+// partitionsOf finds a key's partitions by the partitioner that the request names, or by the store's.
+func (r *Router) partitionsOf(v *metadata.View, m *iqv1.QueryKeyRequest) ([]int32, error) {
+	if m.GetPartitioner() == "" {
+		return routing.Locate(v, r.config.Partitioners, m.GetStore(), m.GetKey(), routing.NoPartition)
+	}
+	p, err := r.config.Partitioners.Get(m.GetPartitioner())
+	if err != nil {
+		known := strings.Join(r.config.Partitioners.Names(), ", ")
+		return nil, iqerr.Invalid("partitioner", m.GetPartitioner(), "is not a known partitioner; known are "+known)
+	}
+	if _, err := routing.Locate(v, r.config.Partitioners, m.GetStore(), nil, 0); err != nil { // that the store is in order
+		return nil, err
+	}
+	info, err := v.Store(m.GetStore())
+	if err != nil {
+		return nil, routing.LookupError(err)
+	}
+	partitions, err := partitioner.Lookup(p, m.GetKey(), info.Partitions)
+	if err != nil {
+		return nil, iqerr.Invalid("key", m.GetKey(), err.Error())
+	}
+	return partitions, nil
 }
 
 // ListLags lists the live replicas and their lags.
@@ -119,30 +149,4 @@ func (r *Router) explain(m *iqv1.GetRequest) (*iqv1.ExplainResponse, error) {
 		resp.Error, resp.Reason = err.Error(), iqerr.ReasonOf(err)
 	}
 	return resp, nil
-}
-
-func instanceToProto(in *metadata.Instance) *iqv1.Instance {
-	return &iqv1.Instance{
-		Node: string(in.ID), Address: in.Address, Rack: in.Rack, Alive: in.Alive, Suspect: in.Suspect,
-		Incarnation: int64(in.Incarnation), Generation: int64(in.Generation),
-		ActivePartitions: topicPartitionsToProto(in.ActivePartitions), StandbyPartitions: topicPartitionsToProto(in.StandbyPartitions),
-		ActiveStores: in.ActiveStores, StandbyStores: in.StandbyStores,
-		Replicas: statusesToProto(in.Replicas), LastHeard: durationpb.New(in.LastHeard),
-	}
-}
-
-func topicPartitionsToProto(list []metadata.TopicPartition) []*iqv1.TopicPartition {
-	m := make([]*iqv1.TopicPartition, 0, len(list))
-	for _, tp := range list {
-		m = append(m, &iqv1.TopicPartition{Topic: tp.Topic, Partition: tp.Partition})
-	}
-	return m
-}
-
-func statusesToProto(list []metadata.ReplicaStatus) []*iqv1.ReplicaStatus {
-	m := make([]*iqv1.ReplicaStatus, 0, len(list))
-	for i := range list {
-		m = append(m, routing.StatusToProto(&list[i]))
-	}
-	return m
 }

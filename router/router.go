@@ -36,6 +36,7 @@ type Router struct {
 	latency         latency
 	inFlight        atomic.Int64 // reads under way
 	waiting         atomic.Int64 // of these, held by their policy's wait
+	watchers        atomic.Int64 // streams of metadata
 	losses          chan loss    // connections that broke, for watch
 	stopping        chan struct{}
 

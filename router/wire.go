@@ -20,6 +20,7 @@ func reportFromProto(m *iqv1.HeartbeatRequest) (metadata.Report, error) {
 		Application: m.GetApplication(), Address: m.GetAddress(), Rack: m.GetRack(),
 		Generation: metadata.Generation(m.GetGeneration()), Full: m.GetFull(), Leaving: m.GetLeaving(),
 		Interval: m.GetInterval().AsDuration(), InFlight: m.GetInFlight(), Hosts: hostsFromProto(m.GetHosts()),
+		Draining: m.GetDraining(),
 	}
 	inputs := make(map[metadata.Partition]metadata.Position, len(m.GetInputs()))
 	for _, in := range m.GetInputs() {
@@ -33,6 +34,15 @@ func reportFromProto(m *iqv1.HeartbeatRequest) (metadata.Report, error) {
 	}
 	for _, s := range m.GetStores() {
 		r.Stores = append(r.Stores, routing.StoreFromProto(s))
+	}
+	for _, c := range m.GetMisplaced() {
+		r.Misplaced = append(r.Misplaced, metadata.Misplaced{
+			Store: c.GetStore(), TopicPartition: metadata.TopicPartition{Topic: c.GetTopic(), Partition: c.GetPartition()},
+			Records: c.GetRecords(), FirstOffset: c.GetFirstOffset(), FirstKey: c.GetFirstKey(), Expected: c.GetExpected(),
+		})
+	}
+	for _, c := range m.GetDropped() {
+		r.Dropped = append(r.Dropped, metadata.Dropped{Sink: c.GetSink(), Topic: c.GetTopic(), Records: c.GetRecords()})
 	}
 	err := r.Validate()
 	if r.Address != "" {
