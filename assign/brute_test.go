@@ -128,8 +128,8 @@ func TestFlowEqualsBellmanFord(t *testing.T) {
 				continue
 			}
 			room, cost := r.IntN(4), int64(r.IntN(6))
-			fast.arc(from, to, room, cost)
-			slow.arc(from, to, room, cost)
+			fast.edge(from, to, room, cost)
+			slow.edge(from, to, room, cost)
 		}
 		got, want := fast.mincost(0, 1), oneByOne(slow, 0, 1)
 		if got != want || worth(fast) != worth(slow) {
@@ -139,20 +139,21 @@ func TestFlowEqualsBellmanFord(t *testing.T) {
 }
 
 func worth(g *network) (cost int64) {
-	for a := 0; a < len(g.arcs); a += 2 {
-		cost += int64(g.flow(int32(a))) * g.arcs[a].cost
+	for i, e := range g.edges {
+		cost += int64(g.flow(int32(i))) * e.cost
 	}
 	return cost
 }
 
 func oneByOne(g *network, source, sink int32) int {
+	g.pack()
 	for units := 0; ; units++ {
-		distance := slices.Repeat([]int64{unreached}, len(g.first))
-		by := make([]int32, len(g.first))
+		distance := slices.Repeat([]int64{unreached}, g.nodes)
+		by := make([]int32, g.nodes)
 		distance[source] = 0
-		for range g.first {
+		for range g.nodes {
 			for a, e := range g.arcs {
-				from := g.arcs[a^1].to
+				from := g.arcs[e.back].to
 				if e.room > 0 && distance[from] != unreached && distance[from]+e.cost < distance[e.to] {
 					distance[e.to], by[e.to] = distance[from]+e.cost, int32(a)
 				}
@@ -161,9 +162,9 @@ func oneByOne(g *network, source, sink int32) int {
 		if distance[sink] == unreached {
 			return units
 		}
-		for v := sink; v != source; v = g.arcs[by[v]^1].to {
+		for v := sink; v != source; v = g.arcs[g.arcs[by[v]].back].to {
 			g.arcs[by[v]].room--
-			g.arcs[by[v]^1].room++
+			g.arcs[g.arcs[by[v]].back].room++
 		}
 	}
 }

@@ -386,9 +386,9 @@ func (f facts) leaversBroken(previous *Map, t Task, active, standby, warmup []st
 		case !f.leaves[m.ID]:
 		case slices.Contains(warmup, m.ID):
 			return fmt.Sprintf("%v warms up at %s, which leaves", t.ID, m.ID)
-		case slices.Contains(active, m.ID) && (f.owner[t.ID] != m.ID || len(f.takers[t.ID]) > 0) && !(last && f.owner[t.ID] == ""):
+		case slices.Contains(active, m.ID) && (f.owner[t.ID] != m.ID || len(f.takers[t.ID]) > 0) && (!last || f.owner[t.ID] != ""):
 			return fmt.Sprintf("%v is run by %s, which leaves", t.ID, m.ID)
-		case slices.Contains(standby, m.ID) && !(had && state) && !last:
+		case slices.Contains(standby, m.ID) && (!had || !state) && !last:
 			return fmt.Sprintf("%v gets a standby at %s, which leaves", t.ID, m.ID)
 		case t.Stateful && had && state && f.owner[t.ID] == m.ID && !slices.Contains(standby, m.ID) && !slices.Contains(active, m.ID):
 			return fmt.Sprintf("%s has to forget %v before it leaves", m.ID, t.ID)

@@ -2,6 +2,7 @@ package assign
 
 import (
 	"math"
+	"slices"
 )
 
 // network is a flow network in which mincost finds the cheapest of the largest flows. Costs are whole numbers, not
@@ -9,8 +10,13 @@ import (
 // (a blocking flow, as in Dinic's algorithm), and again until the sink is out of reach. The number of turns is the
 // number of different path costs, which is small here, however many units flow.
 type network struct {
-	first []int32 // per node: its first arc, or -1
-	arcs  []arc   // an arc and its reverse are neighbours: 2k and 2k+1
+	nodes int
+	edges []edge // as they were added
+
+	// What pack makes of them: each node's arcs side by side, since to walk them is most of the work.
+	first []int32 // per node: its first arc; and where the last one's end
+	arcs  []arc
+	at    []int32 // per edge: its arc
 
 	potential []int64
 	level     []int32
@@ -18,41 +24,63 @@ type network struct {
 	queue     []int32
 }
 
+type edge struct {
+	from, to, room int32
+	cost           int64
+}
+
+// arc is an edge or the way back over it.
 type arc struct {
-	to, next int32
-	room     int32
-	cost     int64
+	to, back, room int32
+	cost           int64
 }
 
 const unreached = math.MaxInt64
 
-// newNetwork makes a network with room for so many nodes and arcs.
-func newNetwork(nodes, arcs int) *network {
-	return &network{first: make([]int32, 0, nodes), arcs: make([]arc, 0, 2*arcs)}
-}
+// newNetwork makes a network with room for so many edges.
+func newNetwork(edges int) *network { return &network{edges: make([]edge, 0, edges)} }
 
 // node adds a node.
 func (g *network) node() int32 {
-	g.first = append(g.first, -1)
-	return int32(len(g.first) - 1)
+	g.nodes++
+	return int32(g.nodes - 1)
 }
 
-// arc adds an arc and returns its number, for flow.
-func (g *network) arc(from, to int32, room int, cost int64) int32 {
-	n := int32(len(g.arcs))
-	g.arcs = append(g.arcs,
-		arc{to: to, next: g.first[from], room: int32(room), cost: cost},
-		arc{to: from, next: g.first[to], room: 0, cost: -cost})
-	g.first[from], g.first[to] = n, n+1
-	return n
+// edge adds an edge and returns its number, for flow.
+func (g *network) edge(from, to int32, room int, cost int64) int32 {
+	g.edges = append(g.edges, edge{from: from, to: to, room: int32(room), cost: cost})
+	return int32(len(g.edges) - 1)
 }
 
-// flow is how much flows through an arc.
-func (g *network) flow(arc int32) int { return int(g.arcs[arc^1].room) }
+// flow is how much flows over an edge.
+func (g *network) flow(edge int32) int { return int(g.arcs[g.arcs[g.at[edge]].back].room) }
+
+// pack sorts the arcs by their nodes, those of the newest edges first.
+func (g *network) pack() {
+	g.first = make([]int32, g.nodes+1)
+	for _, e := range g.edges {
+		g.first[e.from+1]++
+		g.first[e.to+1]++
+	}
+	for v := range g.nodes {
+		g.first[v+1] += g.first[v]
+	}
+	g.arcs, g.at = make([]arc, 2*len(g.edges)), make([]int32, len(g.edges))
+	free := slices.Clone(g.first)
+	for i, e := range slices.Backward(g.edges) {
+		there, back := free[e.from], free[e.to]
+		free[e.from]++
+		free[e.to]++
+		g.arcs[there] = arc{to: e.to, back: back, room: e.room, cost: e.cost}
+		g.arcs[back] = arc{to: e.from, back: there, cost: -e.cost}
+		g.at[i] = there
+	}
+}
 
 // mincost sends as much as fits from source to sink, at the least cost, and returns how much that is.
 func (g *network) mincost(source, sink int32) int {
-	n := len(g.first)
+	g.pack()
+	n := g.nodes
 	g.potential, g.level, g.current = make([]int64, n), make([]int32, n), make([]int32, n)
 	g.queue = make([]int32, 0, n)
 	total := 0
@@ -99,8 +127,9 @@ func (g *network) distances(source, sink int32, distance []int64) {
 		if v == sink {
 			return
 		}
-		for a := g.first[v]; a >= 0; a = g.arcs[a].next {
-			e := &g.arcs[a]
+		arcs := g.arcs[g.first[v]:g.first[v+1]]
+		for i := range arcs {
+			e := &arcs[i]
 			if e.room == 0 {
 				continue
 			}
@@ -126,8 +155,9 @@ func (g *network) levels(source, sink int32) bool {
 	g.queue = append(g.queue[:0], source)
 	for i := 0; i < len(g.queue); i++ {
 		v := g.queue[i]
-		for a := g.first[v]; a >= 0; a = g.arcs[a].next {
-			if e := &g.arcs[a]; e.room > 0 && g.level[e.to] < 0 && g.tight(v, e) {
+		arcs := g.arcs[g.first[v]:g.first[v+1]]
+		for i := range arcs {
+			if e := &arcs[i]; e.room > 0 && g.level[e.to] < 0 && g.tight(v, e) {
 				g.level[e.to] = g.level[v] + 1
 				g.queue = append(g.queue, e.to)
 			}
@@ -145,15 +175,14 @@ func (g *network) push(v, sink, limit int32) int32 {
 		return limit
 	}
 	sent := int32(0)
-	for ; g.current[v] >= 0; g.current[v] = g.arcs[g.current[v]].next {
-		a := g.current[v]
-		e := &g.arcs[a]
+	for ; g.current[v] < g.first[v+1]; g.current[v]++ {
+		e := &g.arcs[g.current[v]]
 		if e.room == 0 || g.level[e.to] != g.level[v]+1 || !g.tight(v, e) {
 			continue
 		}
 		n := g.push(e.to, sink, min(limit-sent, e.room))
 		e.room -= n
-		g.arcs[a^1].room += n
+		g.arcs[e.back].room += n
 		if sent += n; sent == limit {
 			return sent // and try this arc again next time
 		}

@@ -248,8 +248,13 @@ func (p *plan) copyAt(id metadata.TaskID, m int) *replica {
 	return &p.copies[t][i]
 }
 
+// find says where member m's copy of task t is among the task's, which are few, or would be.
 func (p *plan) find(t, m int) (int, bool) {
-	return slices.BinarySearchFunc(p.copies[t], m, func(c replica, m int) int { return c.member - m })
+	copies, i := p.copies[t], 0
+	for i < len(copies) && copies[i].member < m {
+		i++
+	}
+	return i, i < len(copies) && copies[i].member == m
 }
 
 // weighCopies finds out which copies of each task are ready to be its active: those that have caught up. While none has,

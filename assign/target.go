@@ -40,7 +40,7 @@ func (p *plan) target() []int {
 	left := make([][]int, len(f.hubs)) // of what flows through the hubs
 	for c, hub := range f.hubs {
 		for _, place := range hub {
-			left[c] = append(left[c], f.flow(place.arc))
+			left[c] = append(left[c], f.flow(place.edge))
 		}
 	}
 	target := make([]int, len(p.tasks))
@@ -54,7 +54,7 @@ func (p *plan) target() []int {
 			tasks = tasks[n:]
 		}
 		for _, place := range b.places {
-			give(f.flow(place.arc), place.member)
+			give(f.flow(place.edge), place.member)
 		}
 		for i, place := range f.hubs[b.column] {
 			n := min(len(tasks), left[b.column][i])
@@ -108,7 +108,7 @@ type bundle struct {
 
 // place is the way of a bundle, or a hub, to a member.
 type place struct {
-	arc    int32
+	edge   int32
 	member int
 }
 
@@ -119,15 +119,15 @@ func (p *plan) network() *targetNetwork {
 
 	columns := p.columns()
 	cells := (len(columns) + 3) * len(p.members)
-	f := &targetNetwork{network: newNetwork(2+cells+len(columns)+len(p.tasks), 3*cells+5*len(p.tasks))}
+	f := &targetNetwork{network: newNetwork(3*cells+5*len(p.tasks))}
 	f.source, f.sink = f.node(), f.node()
 	step := func(from, to int32, tasks, m int) {
 		share, rest := p.share(tasks, m)
 		if share > 0 {
-			f.arc(from, to, share, 0)
+			f.edge(from, to, share, 0)
 		}
 		if rest {
-			f.arc(from, to, 1, uneven)
+			f.edge(from, to, 1, uneven)
 		}
 	}
 	kinds := make([][2]int32, len(p.members)) // a member's stateless and stateful tasks
@@ -149,17 +149,17 @@ func (p *plan) network() *targetNetwork {
 		for m := range p.members {
 			cells[m] = f.node()
 			step(cells[m], kinds[m][kind], len(column), m)
-			toMembers[m] = place{f.arc(hub, cells[m], len(column), 0), m}
+			toMembers[m] = place{f.edge(hub, cells[m], len(column), 0), m}
 		}
 		for _, tasks := range p.alike(column) {
 			costs, other := p.costs(tasks[0], move)
 			from := f.node()
-			f.arc(f.source, from, len(tasks), 0)
+			f.edge(f.source, from, len(tasks), 0)
 			b := bundle{tasks: tasks, column: c}
 			for _, cost := range costs {
-				b.places = append(b.places, place{f.arc(from, cells[cost.member], len(tasks), cost.cost), cost.member})
+				b.places = append(b.places, place{f.edge(from, cells[cost.member], len(tasks), cost.cost), cost.member})
 			}
-			f.arc(from, hub, len(tasks), other)
+			f.edge(from, hub, len(tasks), other)
 			f.bundles = append(f.bundles, b)
 		}
 		f.hubs = append(f.hubs, toMembers)
