@@ -41,6 +41,8 @@ type Membership struct {
 	Claimed []metadata.TaskID
 	// Before is the map of the generation before, as far as this node knows it.
 	Before *assign.Map
+	// Received is when the assignment came. What Assignment.Lost tells counts from here.
+	Received time.Time
 }
 
 // A Config is what a member needs to know of its node. Every field is required but Rack, which may be empty. The functions
@@ -50,10 +52,11 @@ type Config struct {
 	Client *kgo.Client
 	Log    *slog.Logger
 
-	NodeID   string // the group.instance.id
-	Address  string // where the node is reached; told to everybody
-	Rack     string
-	Capacity int
+	NodeID      string // the group.instance.id
+	Incarnation metadata.Incarnation
+	Address     string // where the node is reached; told to everybody
+	Rack        string
+	Capacity    int
 
 	SessionTimeout   time.Duration // after how long without a heartbeat the group gives the node's tasks to others
 	RebalanceTimeout time.Duration // how long the group waits for a member to rejoin
@@ -78,7 +81,32 @@ type Config struct {
 	Lost func(ctx context.Context)
 	// Announce wakes whoever waits for the membership that Current tells to change.
 	Announce func()
+
+	// Memory outlives the process.
+	Memory Memory
 }
+
+// A Memory keeps, beside the node's stores, what the group knows of it, for a next process of the node. It is called by
+// one goroutine at a time.
+type Memory interface {
+	// Recall is what the process before told the group last and when it was last known to be a member; nil when there is
+	// nothing to recall.
+	Recall() (told []byte, alive time.Time)
+	// Remember keeps what this process tells; nil makes it forget.
+	Remember(told []byte)
+	// Alive keeps that this process is a member at now.
+	Alive(now time.Time)
+}
+
+// aliveEvery is the shortest time between two calls of Memory.Alive.
+const aliveEvery = time.Second
+
+// hurriedBeat is the time between two heartbeats while a rebalance is expected: each member learns of it by its next
+// heartbeat alone.
+const hurriedBeat = 50 * time.Millisecond
+
+// handoverHurry is how long a rebalance is expected after one that withheld a task.
+const handoverHurry = 2 * time.Second
 
 // A Member keeps the node in the consumer group: JoinGroup, SyncGroup and Heartbeat by requests of its own, because the
 // lease needs the answer to each heartbeat, the assignment every byte, and the commit the generation of its moment.
@@ -101,10 +129,21 @@ type Member struct {
 		id         string // given by the group; empty before the first join and after a loss
 		generation int32
 		joining    bool
+		hurryUntil time.Time
+		draining   bool
 	}
-	last *assign.Map // of the newest generation; Run's alone
-	// complained is what the log was told last of a heartbeat; Beat's alone.
-	complained string
+
+	// Run's alone:
+	last           *assign.Map // of the newest generation
+	lastGeneration int32
+	lastReceived   time.Time
+	joined         bool                 // has joined before
+	wasEmpty       bool                 // the group had no members when this process asked, right before it joined first
+	told           metadata.Incarnation // that the group knows this process by
+
+	// Beat's alone:
+	complained string // what the log was told last of a heartbeat
+	aliveAt    time.Time
 }
 
 // New makes a member that has not joined yet. It starts nothing.
@@ -118,6 +157,25 @@ func New(cfg Config) *Member {
 
 // Rejoin wants a rebalance soon: something changed that the leader should know.
 func (m *Member) Rejoin() { kafka.Poke(m.again) }
+
+// Hurry sends heartbeats faster for a while: a rebalance is expected, and each member learns of it by a heartbeat alone.
+func (m *Member) Hurry(during time.Duration) {
+	until := time.Now().Add(during)
+	m.mu.Lock()
+	if until.After(m.mu.hurryUntil) {
+		m.mu.hurryUntil = until
+	}
+	m.mu.Unlock()
+	kafka.Poke(m.beatNow)
+}
+
+// Drain tells the group from now on that this member hands over what it has, and wants a rebalance for that.
+func (m *Member) Drain() {
+	m.mu.Lock()
+	m.mu.draining = true
+	m.mu.Unlock()
+	m.Rejoin()
+}
 
 // Current is the membership that a commit carries.
 func (m *Member) Current() (id string, generation int32, ok bool) {
@@ -197,6 +255,7 @@ func (m *Member) join(ctx context.Context) error {
 	m.mu.joining = true
 	id := m.mu.id
 	generation := m.mu.generation
+	draining := m.mu.draining
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
@@ -209,10 +268,28 @@ func (m *Member) join(ctx context.Context) error {
 	if id != "" {
 		claimed = m.cfg.Owned()
 	}
-	resp, err := m.requestJoin(ctx, id, generation, claimed)
+	if !m.joined && id == "" {
+		m.wasEmpty = m.groupIsEmpty(ctx)
+	}
+	self := assign.Member{
+		Node: metadata.NodeID(m.cfg.NodeID), Incarnation: m.cfg.Incarnation, Address: m.cfg.Address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
+		Draining: draining, Lags: m.cfg.Lags(),
+	}
+	if id != "" {
+		self.Owned, self.OwnedGeneration = claimed, metadata.Generation(generation)
+	}
+	if m.joined {
+		self.Incarnation = m.told
+	} else if old := m.before(self); old != nil {
+		self, claimed = *old, old.Owned // whatever of it this process is not given, it has to give up
+	}
+	user := assign.EncodeMember(self)
+	resp, err := m.requestJoin(ctx, id, user)
 	if err != nil {
 		return m.classify(err, "join")
 	}
+	m.joined, m.told = true, self.Incarnation
+	m.cfg.Memory.Remember(user)
 	if missedGeneration(generation, resp.Generation) {
 		m.drop(ctx)
 		if ctx.Err() != nil {
@@ -222,7 +299,7 @@ func (m *Member) join(ctx context.Context) error {
 	before := m.last
 	var plan []kmsg.SyncGroupRequestGroupAssignment
 	if resp.LeaderID == resp.MemberID && !resp.SkipAssignment {
-		if plan, err = m.lead(resp.Members); err != nil {
+		if plan, err = m.lead(resp.Members, resp.Generation); err != nil {
 			return fmt.Errorf("plan the assignment: %w", err)
 		}
 	}
@@ -242,13 +319,50 @@ func (m *Member) join(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the assignment: %w", err)
 	}
-	given, _ := am.Given(metadata.NodeID(m.cfg.NodeID), 0)
-	m.last = &am
+	given, _ := am.Given(metadata.NodeID(m.cfg.NodeID), m.told)
+	received := time.Now()
+	m.last, m.lastGeneration, m.lastReceived = &am, resp.Generation, received
 	m.cfg.Log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
+	if len(am.Withheld) > 0 {
+		m.Hurry(handoverHurry)
+	}
 	kafka.Poke(m.beatNow)
-	m.cfg.Assigned(&Membership{Generation: metadata.Generation(resp.Generation), Assignment: am, Given: given, Claimed: claimed, Before: before})
+	m.cfg.Assigned(&Membership{
+		Generation: metadata.Generation(resp.Generation), Assignment: am, Given: given, Claimed: claimed, Before: before, Received: received,
+	})
 	return nil
+}
+
+// before is what an earlier process of this node told the group last, if it stood where self stands and the group may
+// have it as a member still: told again byte for byte, it makes the group take the static member back without a
+// rebalance (S37).
+func (m *Member) before(self assign.Member) *assign.Member {
+	data, alive := m.cfg.Memory.Recall()
+	if data == nil || time.Since(alive) >= m.cfg.SessionTimeout {
+		return nil
+	}
+	old, err := assign.DecodeMember(data)
+	same := old.Node == self.Node && old.Address == self.Address && old.Rack == self.Rack && old.Capacity == self.Capacity && old.Draining == self.Draining
+	if err != nil || !same {
+		return nil
+	}
+	return &old
+}
+
+// groupIsEmpty says whether the group has no members now, so that nobody can have tasks. Not to know is no.
+func (m *Member) groupIsEmpty(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	defer cancel()
+	req := kmsg.NewPtrDescribeGroupsRequest()
+	req.Groups = []string{m.cfg.Group}
+	resp, err := req.RequestWith(ctx, m.cfg.Client)
+	if err != nil || len(resp.Groups) != 1 {
+		return false
+	}
+	g := resp.Groups[0]
+	err = kerr.ErrorForCode(g.ErrorCode)
+	return errors.Is(err, kerr.GroupIDNotFound) || err == nil && (g.State == "Empty" || g.State == "Dead")
 }
 
 // missedGeneration says whether the group had a generation between two of this node. A static member that does not
@@ -268,18 +382,11 @@ func (m *Member) classify(err error, during string) error {
 	}
 }
 
-func (m *Member) requestJoin(ctx context.Context, id string, generation int32, claimed []metadata.TaskID) (*kmsg.JoinGroupResponse, error) {
-	self := assign.Member{
-		Node: metadata.NodeID(m.cfg.NodeID), Address: m.cfg.Address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
-		Lags: m.cfg.Lags(),
-	}
-	if id != "" {
-		self.Owned, self.OwnedGeneration = claimed, metadata.Generation(generation)
-	}
+func (m *Member) requestJoin(ctx context.Context, id string, user []byte) (*kmsg.JoinGroupResponse, error) {
 	meta := kmsg.NewConsumerMemberMetadata()
 	meta.Version = 0
 	meta.Topics = m.cfg.Topics
-	meta.UserData = assign.EncodeMember(self)
+	meta.UserData = user
 
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Group = m.cfg.Group
@@ -299,7 +406,7 @@ func (m *Member) requestJoin(ctx context.Context, id string, generation int32, c
 }
 
 // lead plans the assignment of all members.
-func (m *Member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupRequestGroupAssignment, error) {
+func (m *Member) lead(members []kmsg.JoinGroupResponseMember, generation int32) ([]kmsg.SyncGroupRequestGroupAssignment, error) {
 	var all []assign.Member
 	for _, jm := range members {
 		var meta kmsg.ConsumerMemberMetadata
@@ -317,6 +424,7 @@ func (m *Member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 	if err != nil {
 		return nil, err
 	}
+	plan.Map.Lost = m.losses(plan.Map.Hosts, generation)
 	user := assign.EncodeAssignment(plan.Map)
 	var out []kmsg.SyncGroupRequestGroupAssignment
 	for _, am := range all {
@@ -341,6 +449,18 @@ func (m *Member) lead(members []kmsg.JoinGroupResponseMember) ([]kmsg.SyncGroupR
 	return out, nil
 }
 
+// losses are the processes that the group has lost and that may not know yet, as far as this leader knows.
+func (m *Member) losses(hosts []assign.MapHost, generation int32) []assign.Lost {
+	switch {
+	case m.last != nil && generation == m.lastGeneration+1:
+		return assign.Losses(m.last, time.Since(m.lastReceived), hosts, m.cfg.Lease.length)
+	case m.last == nil && m.wasEmpty:
+		return nil // whoever had tasks left long ago
+	default:
+		return assign.UnknownLoss(m.cfg.Tasks(), m.cfg.Lease.length)
+	}
+}
+
 func (m *Member) requestSync(ctx context.Context, join *kmsg.JoinGroupResponse, plan []kmsg.SyncGroupRequestGroupAssignment) ([]byte, error) {
 	req := kmsg.NewPtrSyncGroupRequest()
 	req.Group, req.Generation, req.MemberID = m.cfg.Group, join.Generation, join.MemberID
@@ -355,19 +475,31 @@ func (m *Member) requestSync(ctx context.Context, join *kmsg.JoinGroupResponse, 
 	return resp.MemberAssignment, kerr.ErrorForCode(resp.ErrorCode)
 }
 
-// Beat sends a heartbeat each interval until ctx ends. Every answer renews the lease, or says what is wrong.
+// Beat sends a heartbeat each interval until ctx ends, faster in a hurry. Every answer renews the lease, or says what is
+// wrong.
 func (m *Member) Beat(ctx context.Context) error {
-	tick := time.NewTicker(m.cfg.Heartbeat)
-	defer tick.Stop()
+	t := time.NewTimer(m.cfg.Heartbeat)
+	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-t.C:
 		case <-m.beatNow: // a new membership has no lease before its first heartbeat
 		}
 		m.beatOnce(ctx)
+		t.Reset(m.beatPause(time.Now()))
 	}
+}
+
+// beatPause is the time until the next heartbeat.
+func (m *Member) beatPause(now time.Time) time.Duration {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if now.Before(m.mu.hurryUntil) {
+		return min(hurriedBeat, m.cfg.Heartbeat)
+	}
+	return m.cfg.Heartbeat
 }
 
 func (m *Member) beatOnce(ctx context.Context) {
@@ -384,6 +516,12 @@ func (m *Member) beatOnce(ctx context.Context) {
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 	}
+	alive := false
+	defer func() {
+		if alive {
+			m.cfg.Memory.Alive(sent)
+		}
+	}()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.mu.id != id || m.mu.generation != generation {
@@ -392,6 +530,10 @@ func (m *Member) beatOnce(ctx context.Context) {
 	switch {
 	case err == nil:
 		m.cfg.Lease.Renew(sent)
+		if sent.Sub(m.aliveAt) >= aliveEvery {
+			m.aliveAt = sent
+			alive = true
+		}
 	case errors.Is(err, kerr.RebalanceInProgress):
 		m.cfg.Lease.renewDuring(sent, m.cfg.RebalanceTimeout)
 		if !m.mu.joining {
@@ -435,7 +577,11 @@ func (m *Member) Leave(ctx context.Context) error {
 	if id == "" {
 		return nil
 	}
-	return leaveGroup(ctx, m.cfg.Client, m.cfg.Group, id, m.cfg.NodeID)
+	if err := leaveGroup(ctx, m.cfg.Client, m.cfg.Group, id, m.cfg.NodeID); err != nil {
+		return err
+	}
+	m.cfg.Memory.Remember(nil)
+	return nil
 }
 
 // Evict takes a dead node out of the group, so that others get its tasks before its session ends.

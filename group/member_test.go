@@ -47,7 +47,7 @@ func TestMissedGenerationDropsWhatIsOwnedBeforeTheNewOneCounts(t *testing.T) {
 				var m *Member
 				m = New(Config{
 					Group: "app", NodeID: "a", Client: cl, Log: slog.New(slog.DiscardHandler), Lease: held,
-					SessionTimeout: 10 * time.Second, RebalanceTimeout: 6 * time.Second,
+					SessionTimeout: 10 * time.Second, RebalanceTimeout: 6 * time.Second, Memory: forgetful{},
 					Owned:    func() []metadata.TaskID { return nil },
 					Lags:     func() map[metadata.TaskID]int64 { return nil },
 					Assigned: func(*Membership) {},
@@ -90,3 +90,12 @@ func TestMissedGenerationDropsWhatIsOwnedBeforeTheNewOneCounts(t *testing.T) {
 		})
 	}
 }
+
+// forgetful is the memory of a node that starts for the first time.
+type forgetful struct{}
+
+func (forgetful) Recall() ([]byte, time.Time) { return nil, time.Time{} }
+
+func (forgetful) Remember([]byte) {}
+
+func (forgetful) Alive(time.Time) {}

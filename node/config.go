@@ -104,8 +104,8 @@ type Config struct {
 	Partitioners *partitioner.Registry
 	// KafkaOptions are added to each Kafka client: TLS, SASL, a dialer.
 	KafkaOptions []kgo.Opt
-	// DialRouter connects to a router instead of TCP; tests give one.
-	DialRouter func(ctx context.Context, address string) (net.Conn, error)
+	// Dial connects to routers and other nodes instead of TCP; tests give one.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Step, when given, is called before each step of the commit protocol, by name. An error ends the worker's transaction
 	// as a crash at that point would. Tests inject faults with it.
 	Step func(step string) error

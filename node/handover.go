@@ -116,7 +116,7 @@ func (w *worker) reassign(a *group.Membership) {
 		if !keep[id] {
 			continue
 		}
-		t := &activeTask{info: w.tasks.task(id), vanished: vanished[id]}
+		t := &activeTask{info: w.tasks.task(id), vanished: vanished[id], lost: lossesOf(id, a)}
 		w.active[id] = t
 		if w.producer != nil { // else with the producer, whose initialisation ends what an earlier one left open
 			w.beginPromotion(t)
@@ -139,19 +139,27 @@ func hasHost(m *assign.Map, node string) bool {
 	return slices.ContainsFunc(m.Hosts, func(h assign.MapHost) bool { return string(h.Node) == node })
 }
 
-// vanishedHosts are, by task, the nodes that had the task as active before and have left.
+// vanishedHosts are, by task, the nodes that had the task as active before and have left, as far as this node or the
+// leader knows.
 func vanishedHosts(a *group.Membership) map[metadata.TaskID][]string {
-	if a.Before == nil {
-		return nil
-	}
 	vanished := make(map[metadata.TaskID][]string)
-	for _, h := range a.Before.Hosts {
-		if hasHost(&a.Assignment, string(h.Node)) {
-			continue
+	add := func(node metadata.NodeID, tasks []metadata.TaskID) {
+		if node == "" || hasHost(&a.Assignment, string(node)) {
+			return
 		}
-		for _, id := range h.Active {
-			vanished[id] = append(vanished[id], string(h.Node))
+		for _, id := range tasks {
+			if !slices.Contains(vanished[id], string(node)) {
+				vanished[id] = append(vanished[id], string(node))
+			}
 		}
+	}
+	if a.Before != nil {
+		for _, h := range a.Before.Hosts {
+			add(h.Node, h.Active)
+		}
+	}
+	for _, l := range a.Assignment.Lost {
+		add(l.Node, l.Tasks)
 	}
 	return vanished
 }

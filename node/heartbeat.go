@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,11 +47,9 @@ func (r *reporter) run(ctx context.Context) error {
 		grpc.WithDisableServiceConfig(),
 	}
 	target := r.address // resolved by DNS again at each connection
-	if r.n.cfg.DialRouter != nil {
+	if r.n.cfg.Dial != nil {
 		target = "passthrough:///" + r.address
-		opts = append(opts, grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-			return r.n.cfg.DialRouter(ctx, addr)
-		}))
+		opts = append(opts, grpc.WithContextDialer(r.n.cfg.Dial))
 	}
 	cc, err := grpc.NewClient(target, opts...)
 	if err != nil {
@@ -95,6 +92,8 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 	full := make(chan struct{}, 1)
 	broken := make(chan error, 1)
 	go func() {
+		from := &stream{router: r.address}
+		defer r.n.suspicions.end(from)
 		for {
 			resp, err := st.Recv()
 			if err != nil {
@@ -104,7 +103,7 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 			if resp.GetFullReport() {
 				kafka.Poke(full)
 			}
-			r.n.suspected(resp.GetSuspects())
+			r.n.suspicions.tell(from, suspicionsOf(resp.GetSuspects()))
 		}
 	}()
 	tick := time.NewTicker(r.n.cfg.ReportInterval)
@@ -184,14 +183,4 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 		}
 	}
 	return req
-}
-
-// suspected hears of the nodes that a router has lost.
-func (n *Node) suspected(list []*iqv1.Suspect) {
-	for _, s := range list {
-		if s.GetNode() == n.cfg.NodeID {
-			continue
-		}
-		n.log.Debug("a router suspects a node", slog.String("suspect", s.GetNode()), slog.Bool("refused", s.GetRefused()))
-	}
 }

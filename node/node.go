@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,8 @@ type Node struct {
 	tasks       *taskTable
 	news        *news
 	roles       *news
+	suspicions  *suspicions
+	evicted     atomic.Pointer[time.Time] // when this node evicted another last
 	health      *health.Server
 
 	up       atomic.Pointer[running] // nil until Kafka and the topics are there
@@ -148,7 +151,7 @@ func New(cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	n := &Node{
 		cfg: cfg, group: cfg.Topology.Application(), log: cfg.Logger, listener: cfg.Listener, address: cfg.Advertised,
-		news: newNews(), roles: newNews(), health: health.NewServer(), stopped: make(chan struct{}),
+		news: newNews(), roles: newNews(), suspicions: newSuspicions(), health: health.NewServer(), stopped: make(chan struct{}),
 	}
 	if n.listener == nil {
 		var lc net.ListenConfig
@@ -276,6 +279,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 	// The node's context has ended; what is left has bounds of its own, so that a Kafka that hangs cannot hold it up.
 	leaving, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
 	defer cancelLeave()
+	n.awaitEvicted(leaving)
 	if leaveErr := up.member.Leave(leaving); leaveErr != nil {
 		n.log.Warn("could not leave the group; it notices after the session timeout", slog.Any("error", leaveErr))
 	}
@@ -336,6 +340,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 		h.Go(func() error { return n.sampleEnds(hctx) })
 		h.Go(func() error { return m.Beat(hctx) })
 		h.Go(func() error { return n.watchAwaited(hctx, up) })
+		h.Go(func() error { return n.evictLost(hctx, up) })
 		h.Go(func() error { return w.purge(hctx) })
 		g.Go(func() error {
 			set.settle(gctx, settleLimit)
@@ -352,7 +357,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 	return group.New(group.Config{
 		Group: n.group, Client: n.admin, Log: n.log,
-		NodeID: n.cfg.NodeID, Address: n.address, Rack: n.cfg.Rack, Capacity: n.cfg.Capacity,
+		NodeID: n.cfg.NodeID, Incarnation: n.incarnation, Address: n.address, Rack: n.cfg.Rack, Capacity: n.cfg.Capacity,
 		SessionTimeout: n.cfg.SessionTimeout, RebalanceTimeout: n.cfg.RebalanceTimeout, Heartbeat: n.cfg.GroupHeartbeat, Lease: held,
 		Topics: inputTopics(n.cfg.Topology),
 		Plan:   assign.Options{Standbys: n.cfg.Standbys, AcceptableLag: n.cfg.AcceptableLag, MaxWarmups: n.cfg.MaxWarmups},
@@ -366,9 +371,11 @@ func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 			up.awaited.Store(&a.Given.Awaited)
 			up.worker.assigned(a)
 			n.roles.announce()
+			n.suspicions.changed.announce() // what was said of somebody may be said of a member now
 		},
 		Lost:     up.worker.lost,
 		Announce: n.news.announce,
+		Memory:   &memory{path: filepath.Join(n.cfg.StateDir, membershipFile), log: n.log},
 	})
 }
 

@@ -20,13 +20,16 @@ import (
 //  3. Only then ask for each changelog's end. Everything that belongs to those offsets lies below it.
 //  4. Wait until the tail has applied everything below the ends. It reads committed, so a transaction that is open
 //     below them is waited for, not skipped (S06).
-//  5. Take the writer tokens, so that nobody but the task writes.
+//  5. Wait until whom the group has lost cannot believe any more to be the active (lost.go): until then it may answer,
+//     and would not know of what is committed here.
+//  6. Take the writer tokens, so that nobody but the task writes.
 //
 // The other order, or the last stable offset in place of the end, gives wrong results in rare races.
 type promotion struct {
 	task  *taskInfo
 	life  uint64
 	fence []string // transactional ids
+	lost  []loss   // who may still answer for the task
 	// generation that gave the task
 	generation metadata.Generation
 	notBefore  time.Time
@@ -118,6 +121,11 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		return fmt.Errorf("ends of %v: only %d of %d are known", changelogs, len(ends), len(changelogs))
 	}
 	w.warnOfForgottenOffsets(p.task, committed, ends)
+	for _, l := range p.lost {
+		if err := w.awaitEnd(ctx, l); err != nil {
+			return err
+		}
+	}
 	return w.takeAt(ctx, p.task, ends)
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -21,44 +22,43 @@ type suspicions struct {
 	changed *news
 	mu      struct {
 		sync.Mutex
-		byRouter map[string][]suspicion
+		said map[*stream][]suspicion // each list is replaced, never written
 	}
 }
 
+// A stream is one stream of a router's answers.
+type stream struct{ router string }
+
 func newSuspicions() *suspicions {
 	s := &suspicions{changed: newNews()}
-	s.mu.byRouter = make(map[string][]suspicion)
+	s.mu.said = make(map[*stream][]suspicion)
 	return s
 }
 
-// tell keeps what a router says; it replaces what it said before.
-func (s *suspicions) tell(router string, list []suspicion) {
+// tell keeps what a router says on a stream; it replaces what it said before.
+func (s *suspicions) tell(from *stream, list []suspicion) {
 	s.mu.Lock()
-	old, known := s.mu.byRouter[router]
-	s.mu.byRouter[router] = list
+	old, known := s.mu.said[from]
+	s.mu.said[from] = list
 	s.mu.Unlock()
 	if !known || !slices.Equal(old, list) {
 		s.changed.announce()
 	}
 }
 
-// forget takes a router's say away.
-func (s *suspicions) forget(router string) {
+// end takes away the say of a stream that has ended.
+func (s *suspicions) end(of *stream) {
 	s.mu.Lock()
-	delete(s.mu.byRouter, router)
+	delete(s.mu.said, of)
 	s.mu.Unlock()
 	s.changed.announce()
 }
 
-// lists are what the routers say, each list replaced and never written.
+// lists are what the routers say.
 func (s *suspicions) lists() [][]suspicion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all [][]suspicion
-	for _, list := range s.mu.byRouter {
-		all = append(all, list)
-	}
-	return all
+	return slices.Collect(maps.Values(s.mu.said))
 }
 
 // agreed are the members of the group that every router has lost, by node. One router that still hears a node is enough

@@ -33,6 +33,8 @@ type activeTask struct {
 	stage stage
 	// vanished are the nodes that had the task before and have left; they are fenced first.
 	vanished []string
+	// lost may still answer for the task, each for a while; it does not run before.
+	lost []loss
 	// life numbers the task's uninterrupted runs; what belongs to an older one is ignored.
 	life   uint64
 	cancel context.CancelFunc // ends the promotion

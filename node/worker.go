@@ -78,6 +78,7 @@ type worker struct {
 	holdUntil  time.Time
 	promotions sync.WaitGroup
 	fencing    singleflight.Group
+	probing    singleflight.Group
 	fenced     sync.Map // transactional id -> generation for which it was fenced
 	warned     sync.Map // inputs of which warnOfForgottenOffsets has spoken
 }
@@ -164,7 +165,7 @@ func (w *worker) beginPromotion(t *activeTask) {
 	t.life, t.stage = w.lives, stagePromoting
 	ctx, cancel := context.WithCancel(w.ctx)
 	t.cancel = cancel
-	p := &promotion{task: t.info, life: t.life, generation: w.generation, notBefore: w.holdUntil}
+	p := &promotion{task: t.info, life: t.life, generation: w.generation, notBefore: w.holdUntil, lost: t.lost}
 	for _, node := range t.vanished {
 		p.fence = append(p.fence, kafka.TransactionalID(w.group, metadata.NodeID(node), 0))
 	}
@@ -195,7 +196,7 @@ func (w *worker) start(p *promotion) {
 		w.fail(t, err)
 		return
 	}
-	t.stage, t.vanished = stageRunning, nil
+	t.stage, t.vanished, t.lost = stageRunning, nil, nil
 	for _, s := range t.stores {
 		input := maps.Clone(t.position)
 		s.replica.input.Store(&input)

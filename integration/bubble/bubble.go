@@ -179,7 +179,7 @@ func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 		NodeID: id, Topology: c.topo(), Brokers: c.Kafka.ListenAddrs(), StateDir: filepath.Join(c.dir, id),
 		Listener: c.listen(n.Address, n.gate), Routers: c.reportTo, Advertised: n.Address, Logger: c.Log,
 		KafkaOptions: []kgo.Opt{kgo.Dialer(n.kafka.DialContext)},
-		DialRouter:   c.dialFrom(id, n.gate),
+		Dial:         c.dialFrom(id, n.gate),
 	}
 	for _, e := range edit {
 		e(&cfg)
