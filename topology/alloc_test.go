@@ -3,6 +3,7 @@ package topology
 import (
 	"iter"
 	"testing"
+	"time"
 )
 
 // oneStore holds one value, whatever the key, and keeps what it is given.
@@ -89,6 +90,75 @@ func TestCountAllocs(t *testing.T) {
 	}
 	if got := testing.AllocsPerRun(100, process(counts, passed)); got > 1 {
 		t.Errorf("counting: %v allocations, want 1", got)
+	}
+}
+
+// oneWindow holds one window, whatever the key, and keeps what it is given.
+type oneWindow struct{ oneStore }
+
+func (s *oneWindow) Put(_, value []byte, _, timestamp int64) error {
+	s.value, s.timestamp = value, timestamp
+	return nil
+}
+
+func (s *oneWindow) Fetch([]byte, int64) (value []byte, timestamp int64, found bool, err error) {
+	return s.value, s.timestamp, s.value != nil, nil
+}
+
+func (s *oneWindow) FetchRange([]byte, int64, int64) iter.Seq2[WindowEntry, error] {
+	return func(func(WindowEntry, error) bool) {}
+}
+
+func (s *oneWindow) StreamTime() int64 { return 0 }
+
+type windowSinkhole struct {
+	sinkhole
+	window oneWindow
+}
+
+func (o *windowSinkhole) WindowStore(string) WindowStore       { return &o.window }
+func (o *windowSinkhole) SessionStore(string) SessionStore     { return nil }
+func (o *windowSinkhole) VersionedStore(string) VersionedStore { return nil }
+
+// windowTask returns the task of a count in tumbling windows.
+func windowTask(tb testing.TB) (*Task, Record) {
+	tb.Helper()
+	c := &Config{
+		Application: "a",
+		Sources:     []SourceConfig{{Topic: "t", Format: FormatRaw}},
+		Aggregates:  []AggregateConfig{{Store: "s", Source: "t", Op: OpCount, Window: Tumbling(time.Minute)}},
+	}
+	topo, err := c.Build(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	task, err := topo.Subtopologies()[0].NewTask(0, &windowSinkhole{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return task, Record{Topic: "t", Key: []byte("k"), Value: []byte("v"), Timestamp: 1}
+}
+
+// Counting in windows allocates the new value and the key of the window, which go downstream.
+func TestWindowedCountAllocs(t *testing.T) {
+	task, r := windowTask(t)
+	got := testing.AllocsPerRun(100, func() {
+		if err := task.Process(r); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if got > 2 {
+		t.Errorf("%v allocations, want 2", got)
+	}
+}
+
+func BenchmarkWindowedCount(b *testing.B) {
+	task, r := windowTask(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := task.Process(r); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -79,6 +79,7 @@ func (failingWindows) Put(_, _ []byte, _, _ int64) error { return errDisk }
 func (failingWindows) Fetch([]byte, int64) ([]byte, int64, bool, error) {
 	return nil, 0, false, errDisk
 }
+
 func (failingWindows) FetchRange([]byte, int64, int64) iter.Seq2[topology.WindowEntry, error] {
 	return func(yield func(topology.WindowEntry, error) bool) { yield(topology.WindowEntry{}, errDisk) }
 }
@@ -114,15 +115,15 @@ func TestFailureOfAnyKindOfStoreStopsTheTask(t *testing.T) {
 		{"window put", bad, `store "w": put: disk is full`, func(ctx topology.Context) { _ = ctx.WindowStore("w").Put(key, value, 1, 1) }},
 		{"window fetch", bad, `store "w": fetch: disk is full`, func(ctx topology.Context) { _, _, _, _ = ctx.WindowStore("w").Fetch(key, 1) }},
 		{"window range", bad, `store "w": fetch range: disk is full`, func(ctx topology.Context) {
-			for range ctx.WindowStore("w").FetchRange(key, 1, 1) {
-				continue
+			for _, err := range ctx.WindowStore("w").FetchRange(key, 1, 1) {
+				_ = err
 			}
 		}},
 		{"session put", bad, `store "s": put: disk is full`, func(ctx topology.Context) { _ = ctx.SessionStore("s").Put(key, value, 1, 1, 1) }},
 		{"session remove", bad, `store "s": remove: disk is full`, func(ctx topology.Context) { _ = ctx.SessionStore("s").Put(key, nil, 1, 1, 1) }},
 		{"session find", bad, `store "s": find sessions: disk is full`, func(ctx topology.Context) {
-			for range ctx.SessionStore("s").FindSessions(key, 1, 1) {
-				continue
+			for _, err := range ctx.SessionStore("s").FindSessions(key, 1, 1) {
+				_ = err
 			}
 		}},
 		{"versioned put", bad, `store "v": put: disk is full`, func(ctx topology.Context) { _, _ = ctx.VersionedStore("v").Put(key, value, 1) }},
@@ -141,8 +142,8 @@ func TestFailureOfAnyKindOfStoreStopsTheTask(t *testing.T) {
 			if ctx.WindowStore("s").StreamTime() != -1 {
 				panic("a store that is not there has a stream time")
 			}
-			for range ctx.WindowStore("s").FetchRange(key, 1, 1) {
-				continue
+			for _, err := range ctx.WindowStore("s").FetchRange(key, 1, 1) {
+				_ = err
 			}
 		}},
 		{"key-value as session put", newKinds(), `store "k" is a keyvalue store`, func(ctx topology.Context) { _ = ctx.SessionStore("k").Put(key, value, 1, 1, 1) }},
@@ -151,8 +152,8 @@ func TestFailureOfAnyKindOfStoreStopsTheTask(t *testing.T) {
 			if ctx.SessionStore("k").StreamTime() != -1 {
 				panic("a store that is not there has a stream time")
 			}
-			for range ctx.SessionStore("k").FindSessions(key, 1, 1) {
-				continue
+			for _, err := range ctx.SessionStore("k").FindSessions(key, 1, 1) {
+				_ = err
 			}
 		}},
 		{"unknown versioned put", newKinds(), `store "x" is not connected to processor "p"`, func(ctx topology.Context) { _, _ = ctx.VersionedStore("x").Put(key, value, 1) }},
@@ -258,7 +259,8 @@ func TestRecordsThatAreSkippedCloseNoWindows(t *testing.T) {
 	task := countMinutes(t, newKinds())
 	process(t, task, 1000)
 	for _, r := range []topology.Record{
-		{Topic: "t", Value: []byte("v"), Timestamp: 1 << 50}, {Topic: "t", Key: []byte("k"), Timestamp: 1 << 50},
+		{Topic: "t", Value: []byte("v"), Timestamp: 1 << 50},
+		{Topic: "t", Key: []byte("k"), Timestamp: 1 << 50},
 		{Topic: "t", Key: []byte("k"), Value: []byte("v"), Timestamp: 1 << 62},
 	} {
 		if err := task.Process(r); err != nil {

@@ -126,20 +126,20 @@ type windowFormatter struct {
 
 // Process implements Processor.
 func (f *windowFormatter) Process(ctx Context, r Record) error {
-	key, err := f.format(r.Key)
-	if err != nil {
+	if key, err := f.format(r.Key); err != nil {
 		ctx.Skip(SkipMalformed)
-		return nil
+	} else {
+		r.Key = key
+		ctx.Forward(r)
 	}
-	r.Key = key
-	ctx.Forward(r)
 	return nil
 }
 
 // format returns the key in text or JSON. A sliding window or a session ends with its last millisecond, the others with the
 // first one after them, as in Kafka Streams.
 func (f *windowFormatter) format(data []byte) ([]byte, error) {
-	key, start, end := data, int64(0), int64(0)
+	var key []byte
+	var start, end int64
 	var err error
 	if f.windows.Kind == SessionWindows {
 		key, start, end, err = ParseSessionKey(data)

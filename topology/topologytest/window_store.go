@@ -82,8 +82,8 @@ func (s *WindowStore) Put(key, value []byte, start, timestamp int64) error {
 
 // Fetch implements topology.WindowStore.
 func (s *WindowStore) Fetch(key []byte, start int64) (value []byte, timestamp int64, found bool, err error) {
-	for e := range s.FetchRange(key, start, start) {
-		return e.Value, e.Timestamp, true, nil
+	for e, err := range s.FetchRange(key, start, start) {
+		return e.Value, e.Timestamp, true, err
 	}
 	return nil, 0, false, nil
 }
@@ -203,15 +203,15 @@ func (s *VersionedStore) Get(key []byte) (value []byte, timestamp int64, found b
 
 // GetAsOf implements topology.VersionedStore.
 func (s *VersionedStore) GetAsOf(key []byte, asOf int64) (value []byte, timestamp int64, found bool, err error) {
-	of := s.versions[string(key)]
-	for i := len(of) - 1; i >= 0; i-- {
-		if v := of[i]; v.Timestamp <= asOf && v.Value != nil {
+	for _, v := range slices.Backward(s.versions[string(key)]) {
+		switch {
+		case v.Timestamp <= asOf:
+			if v.Value == nil {
+				return nil, 0, false, nil
+			}
 			return v.Value, v.Timestamp, true, nil
-		} else if v.Timestamp <= asOf {
-			break // absent
-		}
-		if asOf < s.streamTime-s.retention {
-			break // only the latest version answers
+		case asOf < s.streamTime-s.retention:
+			return nil, 0, false, nil // only the latest version answers
 		}
 	}
 	return nil, 0, false, nil
