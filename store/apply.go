@@ -20,7 +20,7 @@ type writer struct {
 	witnessDue   bool       // the next batch begins with a witness
 	moved        int        // moves of the position that are not in the database
 	purge        purger
-	torn         bool       // an unfinished Apply may have left entries above the position
+	torn         bool // an unfinished Apply may have left entries above the position
 }
 
 // Apply makes changes and a new position visible as one step: a read sees all of it or nothing. When it fails,

@@ -11,11 +11,11 @@ import (
 // ID is the identity of a store partition. It is kept inside the database and compared each time that is opened,
 // so that a directory that was moved, copied or left over is never taken for another store's.
 type ID struct {
-	Application string   `json:"application"` // the application, and its consumer group
-	Store       string   `json:"store"`       // name of the store
-	Partition   int32    `json:"partition"`   // partition of the store and of its changelog
-	Changelog   string   `json:"changelog"`   // name of the changelog topic
-	TopicID     [16]byte `json:"topic_id"`    // id of the changelog topic (KIP-516); zero is unknown and then not compared
+	Application string   `json:"application"`     // the application, and its consumer group
+	Store       string   `json:"store"`           // name of the store
+	Partition   int32    `json:"partition"`       // partition of the store and of its changelog
+	Changelog   string   `json:"changelog"`       // name of the changelog topic
+	TopicID     [16]byte `json:"topic_id"`        // id of the changelog topic (KIP-516); zero is unknown and then not compared
 	Schema      Schema   `json:"schema,omitzero"` // kind and retention; zero is a key-value store
 }
 
