@@ -544,3 +544,40 @@ func TestClosedClientFollowsNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+func TestLeastLoadedCountsTheClientsOwnReads(t *testing.T) {
+	inDirectMode(t, func(w *plain) {
+		release := make(chan struct{})
+		w.a.get = func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+			<-release
+			return value("a"), nil
+		}
+		first := make(chan error, 1)
+		go func() {
+			_, err := w.client.Get(w.Context(), "orders", []byte("k"), client.Any(), client.LeastLoaded())
+			first <- err
+		}()
+		synctest.Wait()
+		if r := w.read("b", client.DetourNone, client.Any(), client.LeastLoaded()); len(r.Attempts) != 0 {
+			w.Errorf("the node that has a read in hand was asked first: %v", r.Attempts)
+		}
+		close(release)
+		if err := <-first; err != nil {
+			w.Error(err)
+		}
+	})
+}
+
+// TestReadThatCanWaitIsNotSentToASuspectNode: a router holds it until the node or another reports.
+func TestReadThatCanWaitIsNotSentToASuspectNode(t *testing.T) {
+	inDirectMode(t, func(w *plain) {
+		w.tell1.change(func() {
+			for _, in := range w.tell1.mu.instances {
+				in.Suspect = true
+			}
+		})
+		synctest.Wait()
+		w.read("a", client.DetourNone, client.Any())
+		w.read("routed", client.DetourUndecided, client.Any(), client.Wait(time.Second))
+	})
+}
