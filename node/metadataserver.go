@@ -25,11 +25,15 @@ type metadataServer struct {
 	watchers atomic.Int64
 }
 
-// hosted returns what the answers are made of, or NOT_READY before the first assignment.
-func (s *metadataServer) hosted() (*running, *metadata.HostMap, error) {
+// hosted returns what answers about a store, or all when it is empty, are made of. It is NOT_READY before the first
+// assignment, but STORE_UNKNOWN for a store that the application does not have as soon as that is known.
+func (s *metadataServer) hosted(store string) (*running, *metadata.HostMap, error) {
 	up := s.n.up.Load()
 	if up == nil {
 		return nil, nil, s.n.notUp()
+	}
+	if err := up.knows(store); err != nil {
+		return nil, nil, err
 	}
 	hm := up.hosts.Load()
 	if hm == nil {
@@ -48,10 +52,7 @@ func (s *metadataServer) ListInstances(_ context.Context, req *iqv1.ListInstance
 	if req.GetStandbysOnly() && req.GetStore() == "" {
 		return nil, iqerr.Status(iqerr.Invalid("standbys_only", true, "needs a store"))
 	}
-	up, hm, err := s.hosted()
-	if err == nil {
-		err = up.knows(req.GetStore())
-	}
+	up, hm, err := s.hosted(req.GetStore())
 	if err != nil {
 		return nil, iqerr.Status(err)
 	}
@@ -180,7 +181,7 @@ func (s *metadataServer) QueryKey(_ context.Context, req *iqv1.QueryKeyRequest) 
 	if req.GetStore() == "" {
 		return nil, iqerr.Status(iqerr.Invalid("store", "", "must be given"))
 	}
-	up, hm, err := s.hosted()
+	up, hm, err := s.hosted(req.GetStore())
 	if err == nil {
 		err = up.countIsRight(req.GetStore())
 	}

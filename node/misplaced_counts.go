@@ -64,7 +64,7 @@ func (c *committedCounts) add(run *runCounts, now time.Time) []func(*slog.Logger
 			all.Records += m.Records
 		}
 		if due("misplaced", at.store, at.tp.Topic) {
-			tell = append(tell, tellMisplaced(*all, *m))
+			tell = append(tell, tellMisplaced(*m, c.total(at.store, at.tp.Topic)))
 		}
 	}
 	for by, n := range run.dropped {
@@ -78,12 +78,23 @@ func (c *committedCounts) add(run *runCounts, now time.Time) []func(*slog.Logger
 	return tell
 }
 
-// tellMisplaced logs the count of one input partition with the first of the newest records.
-func tellMisplaced(all, newest metadata.Misplaced) func(*slog.Logger) {
+// total is the count of all partitions of a topic. The caller holds the lock.
+func (c *committedCounts) total(store, topic string) int64 {
+	var n int64
+	for at, m := range c.mu.misplaced {
+		if at.store == store && at.tp.Topic == topic {
+			n += m.Records
+		}
+	}
+	return n
+}
+
+// tellMisplaced logs a store's total in a topic, with the first of the newest records.
+func tellMisplaced(m metadata.Misplaced, total int64) func(*slog.Logger) {
 	return func(log *slog.Logger) {
 		log.Warn("records are in another partition than the store's partitioner puts their key; lookups do not find them",
-			slog.String("store", all.Store), slog.String("topic", all.Topic), slog.Int("partition", int(all.Partition)), slog.Int64("total", all.Records),
-			slog.Int64("offset", newest.FirstOffset), slog.String("key", fmt.Sprintf("%q", newest.FirstKey)), slog.Any("expected_partitions", newest.Expected))
+			slog.String("store", m.Store), slog.String("topic", m.Topic), slog.Int64("total", total), slog.Int("partition", int(m.Partition)),
+			slog.Int64("offset", m.FirstOffset), slog.String("key", fmt.Sprintf("%q", m.FirstKey)), slog.Any("expected_partitions", m.Expected))
 	}
 }
 

@@ -81,10 +81,7 @@ func (s *metadataServer) WatchMetadata(req *iqv1.WatchMetadataRequest, stream iq
 
 // next is the next message, nil when there is nothing to tell at now.
 func (f *follower) next(now time.Time) (*iqv1.WatchMetadataResponse, error) {
-	up, hm, err := f.s.hosted()
-	if err == nil {
-		err = up.knows(f.store)
-	}
+	up, hm, err := f.s.hosted(f.store)
 	if err != nil {
 		return nil, err
 	}
