@@ -119,7 +119,7 @@ func (p *plan) network() *targetNetwork {
 
 	columns := p.columns()
 	cells := (len(columns) + 3) * len(p.members)
-	f := &targetNetwork{network: newNetwork(3*cells+5*len(p.tasks))}
+	f := &targetNetwork{network: newNetwork(3*cells + 5*len(p.tasks))}
 	f.source, f.sink = f.node(), f.node()
 	step := func(from, to int32, tasks, m int) {
 		share, rest := p.share(tasks, m)
