@@ -36,7 +36,7 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func run(ctx context.Context, args []string) int {
-	root := &cobra.Command{
+	root := &cobra.Command{ //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
 		Use:   "iqbench",
 		Short: "Measure iqgate",
 		Long: `iqbench measures iqgate as its users meet it.

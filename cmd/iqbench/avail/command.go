@@ -68,6 +68,7 @@ read that tolerates staleness failed, or one of what must be 0 is not.`,
 	f.IntVar(&o.Partitions, "partitions", 8, "partitions of the input, hence of the store")
 	f.IntVar(&o.Standbys, "standbys", 1, "standbys of each partition")
 	f.BoolVar(&o.NoClientRetry, "no-client-retry", true, "each read asks one router alone, where no router is the victim")
+	f.DurationVar(&o.Away, "away", 0, "how long the victim is away (default 10s; vanish 15s, router 5s, broker 20s)")
 	f.StringVar(&o.BrokerAway, "broker-away", awayStop, "how the broker goes away: stop (SIGSTOP, connections hang) or kill (SIGKILL and a restart)")
 	f.StringVar(&o.Bin, "bin", "", "folder of iqnode and iqrouter (default: beside iqbench, else they are built)")
 	f.BoolVar(&o.Keep, "keep", false, "keep logs and stores, and say where")

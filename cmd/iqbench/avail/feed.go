@@ -3,6 +3,7 @@ package avail
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -112,11 +113,7 @@ func (f *feed) run(ctx context.Context, cl *kgo.Client, rate int, now func() tim
 func (f *feed) counts() (byKey map[string]int64, total int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	byKey = make(map[string]int64, len(f.mu.acked))
-	for key, n := range f.mu.acked {
-		byKey[key] = n
-	}
-	return byKey, f.mu.total
+	return maps.Clone(f.mu.acked), f.mu.total
 }
 
 // take gives the steps of each partition and forgets those that do not matter from a moment on.

@@ -11,15 +11,28 @@ import (
 
 // longestGap is the longest time in a window without an answer: between its begin and the first moment in good, between
 // two that follow one another, and between the last and the window's end. An answer that came after the end, to a read
-// that began before it, counts as it came. The order of good does not matter; it is sorted in place.
-func longestGap(begin, end time.Duration, good []time.Duration) time.Duration {
+// that began before it, counts as it came. Of equal gaps the first is given. The order of good does not matter; it is
+// sorted in place.
+func longestGap(begin, end time.Duration, good []time.Duration) gap {
 	slices.Sort(good)
-	last, longest := begin, time.Duration(0)
-	for _, at := range good {
-		longest = max(longest, at-last)
+	last, longest := begin, gap{from: begin}
+	until := func(at time.Duration) {
+		if at-last > longest.length {
+			longest = gap{from: last, length: at - last}
+		}
 		last = max(last, at)
 	}
-	return max(longest, end-last)
+	for _, at := range good {
+		until(at)
+	}
+	until(end)
+	return longest
+}
+
+// A gap is a time without an answer.
+type gap struct {
+	partition    int
+	from, length time.Duration
 }
 
 // A step says that from a moment on an offset is known to have been reached. Lists of steps are sorted by both.

@@ -42,7 +42,7 @@ func steps(t *testing.T, text string) (all []step) {
 }
 
 func TestMeasure(t *testing.T) {
-	datadriven.Walk(t, "testdata/measure", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/measure", func(t *testing.T, path string) { //nolint:thelper // it is the test itself
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			var begin, end int
 			d.MaybeScanArgs(t, "begin", &begin)
@@ -55,14 +55,15 @@ func TestMeasure(t *testing.T) {
 			}
 			switch d.Cmd {
 			case "gap":
-				return longestGap(from, to, moments(t, d.Input)).String() + "\n"
+				g := longestGap(from, to, moments(t, d.Input))
+				return fmt.Sprintf("%s from %s on\n", g.length, g.from)
 			case "stall":
 				return longestStall(from, to, steps(t, lines["arrived"]), steps(t, lines["processed"])).String() + "\n"
 			case "spread":
 				return fmt.Sprintf("%+v\n", spreadOf(moments(t, d.Input)))
 			case "sightings":
 				var s sightings
-				for _, p := range strings.Fields(lines["seen"]) {
+				for p := range strings.FieldsSeq(lines["seen"]) {
 					at, n, _ := strings.Cut(p, ":")
 					a, _ := strconv.Atoi(at)
 					c, _ := strconv.Atoi(n)

@@ -3,8 +3,10 @@ package avail
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Where Kafka is from.
@@ -26,6 +28,8 @@ const (
 	maxReads      = 20_000
 	maxNodes      = 9
 	maxPartitions = 256
+	minAway       = time.Second
+	maxAway       = 10 * time.Minute
 )
 
 // Options of a run. There are no defaults but those of the command's flags.
@@ -44,6 +48,8 @@ type Options struct {
 	Nodes, Partitions, Standbys int
 	// NoClientRetry has each read ask one router alone, where no router is a victim.
 	NoClientRetry bool
+	// Away is how long a victim is away. 0 is the scenario's default.
+	Away time.Duration
 	// BrokerAway is how the broker goes away: stop (SIGSTOP) or kill (SIGKILL).
 	BrokerAway string
 	// Bin is the folder of iqnode and iqrouter. Empty: beside this executable, else built by the go command.
@@ -79,8 +85,14 @@ func (o Options) check() error {
 	if o.Kafka != kafkaEmbedded && o.Kafka != kafkaReal {
 		errs = append(errs, fmt.Errorf("--kafka %q: must be embedded or real", o.Kafka))
 	}
+	if (o.Scenario == scenarioVanish || o.Scenario == scenarioAll) && os.Geteuid() != 0 {
+		errs = append(errs, fmt.Errorf("--scenario %s: vanish gives each node a network namespace, which needs root", o.Scenario))
+	}
 	if o.Scenario != scenarioAll && !slices.Contains(scenarioNames(), o.Scenario) {
 		errs = append(errs, fmt.Errorf("--scenario %q: must be %s or all", o.Scenario, strings.Join(scenarioNames(), ", ")))
+	}
+	if o.Away != 0 && (o.Away < minAway || o.Away > maxAway) {
+		errs = append(errs, fmt.Errorf("--away %s: must be from %s to %s", o.Away, minAway, maxAway))
 	}
 	switch {
 	case o.BrokerAway != awayStop && o.BrokerAway != awayKill:

@@ -98,7 +98,7 @@ func (r *run) report(v verdict) report {
 	rep.RoundMS = of(func(one round) time.Duration { return one.length })
 	rep.ProbeLateMS = of(func(one round) time.Duration { return one.window.late })
 	for i, pol := range r.probe.policies {
-		rep.Policies = append(rep.Policies, r.policyReport(i, pol, of(func(one round) time.Duration { return one.gaps[i] })))
+		rep.Policies = append(rep.Policies, r.policyReport(i, pol, of(func(one round) time.Duration { return one.gaps[i].length })))
 	}
 	if len(r.exits) > 0 {
 		exits := spreadOf(r.exits)
@@ -188,13 +188,15 @@ func jsonLine(o Options, reports []report, complete bool) (string, error) {
 func (r *run) roundText(one round) string {
 	var parts []string
 	for i, pol := range r.probe.policies {
-		text := fmt.Sprintf("%s %s", pol.name, human.Short(one.gaps[i]))
+		g := one.gaps[i]
+		text := fmt.Sprintf("%s %s in partition %d from %.1fs on", pol.name, human.Short(g.length), g.partition, g.from.Seconds())
 		if n := one.window.tallies[i].failed; n > 0 {
 			text += fmt.Sprintf(" (%d failed)", n)
 		}
 		parts = append(parts, text)
 	}
-	return fmt.Sprintf("gaps: %s; stall %s", strings.Join(parts, ", "), human.Short(one.stall))
+	return fmt.Sprintf("all is well again after %s, processing stood still for %s; longest gaps:\n         %s",
+		human.Short(one.length), human.Short(one.stall), strings.Join(parts, "\n         "))
 }
 
 const tableRow = "%-20s %9s %8s %9s %9s %9s\n"

@@ -61,7 +61,7 @@ type run struct {
 type round struct {
 	length time.Duration
 	window *window
-	gaps   []time.Duration // by policy
+	gaps   []gap // by policy, the longest of all partitions
 	stall  time.Duration
 }
 
@@ -253,7 +253,7 @@ func (r *run) playRounds(ctx context.Context) error {
 		r.watch.measure(false)
 		done := r.cut()
 		r.rounds = append(r.rounds, done)
-		r.say("all is well again; " + r.roundText(done))
+		r.say(r.roundText(done))
 		if s.reset != nil && n+1 < r.o.Rounds {
 			if err := s.reset(r, ctx); err != nil {
 				return err
@@ -269,12 +269,14 @@ func (r *run) cut() round {
 	arrived, processed := r.feed.take(end), r.probe.takeProcessed(end)
 	done := round{length: end - w.begin, window: w}
 	for i := range w.tallies {
-		gap := time.Duration(0)
-		for _, good := range w.tallies[i].good {
-			gap = max(gap, longestGap(w.begin, end, good))
+		var worst gap
+		for p, good := range w.tallies[i].good {
+			if g := longestGap(w.begin, end, good); g.length > worst.length {
+				worst = gap{partition: p, from: g.from - w.begin, length: g.length}
+			}
 		}
 		w.tallies[i].good = nil
-		done.gaps = append(done.gaps, gap)
+		done.gaps = append(done.gaps, worst)
 	}
 	for p := range arrived {
 		done.stall = max(done.stall, longestStall(w.begin, end, arrived[p], processed[p]))

@@ -1,6 +1,7 @@
 package avail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,8 +28,8 @@ const (
 
 // How long what happens lasts.
 const (
-	lead        = time.Second // of reading in a round before anything happens
-	killedFor   = 10 * time.Second
+	lead        = time.Second      // of reading in a round before anything happens
+	killedFor   = 10 * time.Second // and the other times that a victim is away, unless the options say how long
 	vanishedFor = 15 * time.Second
 	pausedFor   = 10 * time.Second
 	routerFor   = 5 * time.Second
@@ -76,6 +77,9 @@ func scenarioHelp() string {
 	return b.String()
 }
 
+// awayFor is how long a victim is away.
+func (r *run) awayFor(def time.Duration) time.Duration { return cmp.Or(r.o.Away, def) }
+
 func (r *run) actKill(ctx context.Context) (int, error) {
 	m, of, err := r.victim(ctx)
 	if err != nil {
@@ -83,7 +87,7 @@ func (r *run) actKill(ctx context.Context) (int, error) {
 	}
 	m.kill()
 	r.say(fmt.Sprintf("killed %s, active for %d partitions", m.name, len(of)))
-	if !sleep(ctx, killedFor) {
+	if !sleep(ctx, r.awayFor(killedFor)) {
 		return 0, context.Cause(ctx)
 	}
 	r.say("starting " + m.name)
@@ -99,7 +103,7 @@ func (r *run) actVanish(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	r.say(fmt.Sprintf("dropping the packets of %s, active for %d partitions", m.name, len(of)))
-	ok := sleep(ctx, vanishedFor)
+	ok := sleep(ctx, r.awayFor(vanishedFor))
 	if err := r.net.heal(context.WithoutCancel(ctx), m.number()); err != nil {
 		return 0, err
 	}
@@ -145,18 +149,16 @@ func (r *run) actPause(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	r.say(fmt.Sprintf("%s sleeps, active for %d partitions", m.name, len(of)))
-	ok := sleep(ctx, pausedFor-sleeperBefore)
+	ok := sleep(ctx, r.awayFor(pausedFor)-sleeperBefore)
 	g := new(errgroup.Group)
 	g.Go(func() error { return r.askSleeper(ctx, c, of) })
 	ok = ok && sleep(ctx, sleeperBefore)
-	if err := errors.Join(m.proc.Continue(), g.Wait()); err != nil {
-		return 0, err
+	err = m.proc.Continue()
+	r.say(m.name + " is woken")
+	if err = errors.Join(err, g.Wait()); err == nil && !ok {
+		err = context.Cause(ctx)
 	}
-	if !ok {
-		return 0, context.Cause(ctx)
-	}
-	r.say(m.name + " has woken")
-	return len(r.nodes), nil
+	return len(r.nodes), err
 }
 
 // askSleeper asks a node itself, with strong and active, for what it was active for when it fell asleep.
@@ -214,7 +216,7 @@ func (r *run) actRouter(ctx context.Context) (int, error) {
 	m := r.routers[r.random.IntN(len(r.routers))]
 	m.kill()
 	r.say("killed " + m.name)
-	if !sleep(ctx, routerFor) {
+	if !sleep(ctx, r.awayFor(routerFor)) {
 		return 0, context.Cause(ctx)
 	}
 	r.say("starting " + m.name)
@@ -229,7 +231,7 @@ func (r *run) actBroker(ctx context.Context) (int, error) {
 	sleep(ctx, awaySlack)
 	r.probe.kafkaGone()
 	r.say("Kafka is away")
-	ok := sleep(ctx, brokerFor)
+	ok := sleep(ctx, r.awayFor(brokerFor))
 	r.probe.kafkaBack()
 	if err := back(ctx); err != nil {
 		return 0, err
