@@ -164,7 +164,7 @@ func randomSteps(seed uint64, fn func(v *View)) {
 
 // TestDiffEqualsItsSlowTwin, between neighbours and across many views, of one store and of all.
 func TestDiffEqualsItsSlowTwin(t *testing.T) {
-	for seed := range uint64(120) {
+	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		var views []*View
 		randomSteps(seed, func(v *View) { views = append(views, v) })
@@ -182,7 +182,7 @@ func TestDiffEqualsItsSlowTwin(t *testing.T) {
 
 // TestChangesMakeTheTableThatTheViewTells, however many views are passed over between two looks.
 func TestChangesMakeTheTableThatTheViewTells(t *testing.T) {
-	for seed := range uint64(120) {
+	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		tables := []*table{newTable(""), newTable("s"), newTable("t")}
 		randomSteps(seed, func(v *View) {

@@ -107,6 +107,18 @@ func (r *reader) since(i int) []told {
 	return slices.Clone(r.messages[i:])
 }
 
+// table gives copies of the instances and stores as the messages so far make them.
+func (r *reader) table() (map[string]*iqv1.Instance, []*iqv1.StoreInfo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.instances), slices.Clone(r.stores)
+}
+
+func (r *reader) hosts() int {
+	instances, _ := r.table()
+	return len(instances)
+}
+
 func (r *reader) count() int { return len(r.since(0)) }
 
 func (r *reader) failure() error {
@@ -208,16 +220,17 @@ func TestWatchBeginsWithNothingAndEndsWithIt(t *testing.T) {
 			t.Fatalf("first: %v", m)
 		}
 		a := w.join("a", active(10))
-		if err := r.agrees(); err != nil || len(r.instances) != 1 {
+		if err := r.agrees(); err != nil || r.hosts() != 1 {
 			t.Errorf("with a: %v", err)
 		}
 		a.kill()
 		advance(3 * time.Second)
-		if err := r.agrees(); err != nil || r.instances["a"].GetAlive() {
-			t.Errorf("a is dead: %v, %v", err, r.instances)
+		if instances, _ := r.table(); r.agrees() != nil || instances["a"].GetAlive() {
+			t.Errorf("a is dead: %v, %v", r.agrees(), instances)
 		}
 		advance(11 * time.Minute)
-		if m := r.since(0); !m[len(m)-1].GetSnapshot() || len(r.instances)+len(r.stores) > 0 {
+		instances, stores := r.table()
+		if m := r.since(0); !m[len(m)-1].GetSnapshot() || len(instances)+len(stores) > 0 {
 			t.Errorf("a is forgotten: %v", m[len(m)-1])
 		}
 	})
@@ -238,8 +251,9 @@ func TestWatchOfAStoreTellsOfItsHostsAlone(t *testing.T) {
 		advance(2 * heartbeatEvery)
 		r := w.follow(&iqv1.WatchMetadataRequest{Store: "t"})
 		defer r.stop()
-		if len(r.instances) != 1 || len(r.instances["a"].GetReplicas()) != 1 || len(r.stores) != 1 || r.stores[0].GetName() != "t" {
-			t.Fatalf("t: %v, %v", r.instances, r.stores)
+		instances, stores := r.table()
+		if len(instances) != 1 || len(instances["a"].GetReplicas()) != 1 || len(stores) != 1 || stores[0].GetName() != "t" {
+			t.Fatalf("t: %v, %v", instances, stores)
 		}
 		b.change(func(m *iqv1.HeartbeatRequest) {
 			o := proto.CloneOf(other)
@@ -247,13 +261,13 @@ func TestWatchOfAStoreTellsOfItsHostsAlone(t *testing.T) {
 			m.Replicas = append(m.Replicas, o)
 		})
 		advance(heartbeatEvery)
-		if len(r.instances) != 2 {
-			t.Errorf("b hosts t: %v", r.instances)
+		if n := r.hosts(); n != 2 {
+			t.Errorf("b hosts t: %d hosts", n)
 		}
 		b.change(func(m *iqv1.HeartbeatRequest) { m.Replicas = m.Replicas[:1] })
 		advance(heartbeatEvery)
-		if len(r.instances) != 1 {
-			t.Errorf("b hosts t no more: %v", r.instances)
+		if n := r.hosts(); n != 1 {
+			t.Errorf("b hosts t no more: %d hosts", n)
 		}
 		a.kill()
 		advance(11 * time.Minute)
@@ -325,7 +339,8 @@ func TestSlowReaderOfTheWatchGetsTheNewestState(t *testing.T) {
 		if n := r.count(); n > 20 {
 			t.Errorf("%d messages waited for the reader", n)
 		}
-		if got := r.instances["a"].GetReplicas()[0].GetPosition(); got != 101 {
+		instances, _ := r.table()
+		if got := instances["a"].GetReplicas()[0].GetPosition(); got != 101 {
 			t.Errorf("position %d, want 101", got)
 		}
 		if err := r.agrees(); err != nil {
