@@ -294,12 +294,7 @@ func (v *validator) table(path string, t *TableConfig) {
 	if t.Value != "" && t.Value != wholeRow {
 		v.column(path+".value", s, t.Value)
 	}
-	if t.History != 0 {
-		spec := StoreSpec{Kind: Versioned, Retention: t.History}
-		for _, text := range spec.faults() {
-			v.fault(path+".versioned.history", "%s", strings.TrimPrefix(text, "retention "))
-		}
-	}
+	v.history(path, t.History)
 	v.output(path, t.Output)
 	v.keyForm(path, t.Output, false)
 }
@@ -332,32 +327,6 @@ func (v *validator) aggregate(path string, a *AggregateConfig) {
 	}
 	v.output(path, a.Output)
 	v.keyForm(path, a.Output, a.Window.Kind != NoWindows)
-}
-
-func (v *validator) windows(path string, a *AggregateConfig) {
-	for _, f := range a.Window.faults() {
-		at := path + ".window"
-		if f.field != "" {
-			at += "." + f.field
-		}
-		v.fault(at, "%s", f.text)
-	}
-	if a.Window.Kind == SlidingWindows && a.Op == OpFirst {
-		v.fault(path+".first", "cannot be over sliding windows, whose timestamp is that of their last record")
-	}
-}
-
-// keyForm checks the form of an output's keys.
-func (v *validator) keyForm(path string, o OutputConfig, windowed bool) {
-	at := path + ".output_key"
-	switch {
-	case o.Key > KeyJSON:
-		v.fault(at, "%s is not known", o.Key)
-	case o.Key != KeyBinary && !windowed:
-		v.fault(at, "is of no use without window")
-	case o.Key != KeyBinary && o.Topic == "":
-		v.fault(at, "is of no use without output")
-	}
 }
 
 func (v *validator) output(path string, o OutputConfig) {

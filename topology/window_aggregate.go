@@ -178,11 +178,22 @@ func checkTimestamp(r Record) string {
 }
 
 // windowKeeper is what the processors of all windows have in common. Times are in milliseconds.
+//
+// A record is added to all of its windows before the first is written, so that one that fails, such as by ErrOverflow in a
+// single window, changes none.
 type windowKeeper struct {
 	fold        fold
 	store       string
 	windows     Windows
 	grace, size int64
+	writes      []windowWrite // of the record in hand
+}
+
+// windowWrite is what a window becomes.
+type windowWrite struct {
+	start     int64
+	old, next state
+	found     bool // the store holds old
 }
 
 // skip counts a record that cannot be used.
@@ -203,26 +214,26 @@ func (k *windowKeeper) closed(ctx Context, stored int64, r Record) int64 {
 	return max(ctx.ObserveTime(r.Timestamp), stored) - k.grace
 }
 
-// update adds the record to a window whose state is old, and forwards what changed.
-func (k *windowKeeper) update(ctx Context, store WindowStore, start int64, old state, found bool, r Record) error {
+// add adds the record to a window whose state is old.
+func (k *windowKeeper) add(start int64, old state, found bool, r Record) error {
 	next, err := k.fold.add(old, r)
-	if err != nil {
-		return err
-	}
-	return k.put(ctx, store, r.Key, start, old, next, found)
+	k.writes = append(k.writes, windowWrite{start, old, next, found})
+	return err
 }
 
-// put writes the state of a window and forwards it, unless it is what the store holds.
-func (k *windowKeeper) put(ctx Context, store WindowStore, key []byte, start int64, old, next state, found bool) error {
-	changed := !found || !bytes.Equal(old.value, next.value)
-	if !changed && next.timestamp == old.timestamp {
-		return nil
-	}
-	if err := store.Put(key, next.value, start, next.timestamp); err != nil {
-		return err
-	}
-	if changed {
-		ctx.Forward(Record{Key: WindowKey(key, start), Value: next.value, Timestamp: next.timestamp})
+// write writes and forwards what changed.
+func (k *windowKeeper) write(ctx Context, store WindowStore, key []byte) error {
+	for _, w := range k.writes {
+		changed := !w.found || !bytes.Equal(w.old.value, w.next.value)
+		if !changed && w.next.timestamp == w.old.timestamp {
+			continue
+		}
+		if err := store.Put(key, w.next.value, w.start, w.next.timestamp); err != nil {
+			return err
+		}
+		if changed {
+			ctx.Forward(Record{Key: WindowKey(key, w.start), Value: w.next.value, Timestamp: w.next.timestamp})
+		}
 	}
 	return nil
 }
@@ -238,6 +249,7 @@ func (a *windowAggregator) Process(ctx Context, r Record) error {
 	}
 	store := ctx.WindowStore(a.store)
 	closed := a.closed(ctx, store.StreamTime(), r)
+	a.writes = a.writes[:0]
 	for start := range a.windows.starts(r.Timestamp) {
 		if start+a.size <= closed {
 			ctx.Skip(SkipLate)
@@ -247,11 +259,11 @@ func (a *windowAggregator) Process(ctx Context, r Record) error {
 		if err != nil {
 			return err
 		}
-		if err := a.update(ctx, store, start, present(value, timestamp, found), found, r); err != nil {
+		if err := a.add(start, present(value, timestamp, found), found, r); err != nil {
 			return err
 		}
 	}
-	return nil
+	return a.write(ctx, store, r.Key)
 }
 
 // present is the state that a store holds; an empty value, which a store may give as nil, is no absent one.

@@ -48,21 +48,20 @@ func (a *slidingAggregator) Process(ctx Context, r Record) error {
 		}
 		windows = append(windows, slidingWindow{e.Start, present(e.Value, e.Timestamp, true)})
 	}
+	a.writes = a.writes[:0]
 	for _, w := range slide(windows, r.Timestamp, a.size) {
-		var err error
 		switch {
 		case !w.add:
-			err = a.put(ctx, store, r.Key, w.start, state{}, w.base, false)
+			a.writes = append(a.writes, windowWrite{start: w.start, next: w.base})
 		case w.start+a.size < closed:
 			ctx.Skip(SkipLate)
 		default:
-			err = a.update(ctx, store, w.start, w.base, w.found, r)
-		}
-		if err != nil {
-			return err
+			if err := a.add(w.start, w.base, w.found, r); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	return a.write(ctx, store, r.Key)
 }
 
 // slide says what a record at t does, with a time difference of d. The windows are those of its key that begin from t-2d to

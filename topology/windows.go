@@ -21,7 +21,8 @@ const (
 	// SlidingWindows are made by the records: for each record at t the window [t-difference, t], and the window that begins
 	// right after it, [t+1, t+1+difference], once a record falls into it. Both ends are included (KIP-450, Kafka Streams'
 	// SlidingWindows). Of a record with t < difference the first is [0, difference] instead, since no window begins before
-	// 1970.
+	// 1970. A record costs a write for each of the key's windows that hold it, up to two for each record that is at most the
+	// difference away: for busy keys and long differences take HoppingWindows.
 	SlidingWindows
 	// SessionWindows reach from a record to another as long as no two neighbours are further apart than the inactivity gap.
 	// Both ends are included. A record between two sessions may join them (Kafka Streams' SessionWindows).
