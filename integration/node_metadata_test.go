@@ -368,7 +368,8 @@ func TestWatchedMetadataIsWhatTheNodeLists(t *testing.T) {
 			t.Errorf("the streams held the node's end up for %s", took)
 		}
 		for _, ch := range streams {
-			for range ch { //nolint:revive // until it is closed
+			for range ch {
+				continue // until it is closed
 			}
 		}
 	})
@@ -381,9 +382,7 @@ func TestNodeBoundsItsWatchers(t *testing.T) {
 		defer f.close()
 		n := f.StartNode("a")
 		f.waitAssigned(n)
-		ctx, cancel := context.WithCancel(f.ctx)
-		defer cancel()
-		open := func(interval *durationpb.Duration) error {
+		open := func(ctx context.Context, interval *durationpb.Duration) error {
 			w, err := n.Metadata().WatchMetadata(ctx, &iqv1.WatchMetadataRequest{LagInterval: interval})
 			if err == nil {
 				_, err = w.Recv()
@@ -391,13 +390,15 @@ func TestNodeBoundsItsWatchers(t *testing.T) {
 			return iqerr.FromStatus(err)
 		}
 		for _, d := range []time.Duration{-1, 0, 10*time.Millisecond - 1} {
-			if err := open(durationpb.New(d)); !errors.Is(err, iqerr.ErrInvalid) || !strings.Contains(err.Error(), "lag_interval") {
+			if err := open(f.ctx, durationpb.New(d)); !errors.Is(err, iqerr.ErrInvalid) || !strings.Contains(err.Error(), "lag_interval") {
 				t.Errorf("an interval of %s gave %v", d, err)
 			}
 		}
+		ctx, cancel := context.WithCancel(f.ctx)
+		defer cancel()
 		opened := 0
 		for ; opened < 1000; opened++ {
-			if err := open(durationpb.New(time.Minute)); err != nil {
+			if err := open(ctx, durationpb.New(time.Minute)); err != nil {
 				if !errors.Is(err, iqerr.ErrOverloaded) {
 					t.Error(err)
 				}
@@ -408,9 +409,8 @@ func TestNodeBoundsItsWatchers(t *testing.T) {
 			t.Errorf("%d streams were served", opened)
 		}
 		cancel()
-		f.Eventually(5*time.Second, "a stream is served again", func() error {
-			ctx, cancel = context.WithCancel(f.ctx)
-			return open(nil)
-		})
+		again, end := context.WithCancel(f.ctx)
+		defer end()
+		f.Eventually(5*time.Second, "a stream is served again", func() error { return open(again, nil) })
 	})
 }

@@ -110,7 +110,7 @@ func (c *committedCounts) misplaced() []metadata.Misplaced {
 		if by := strings.Compare(a.Store, b.Store); by != 0 {
 			return by
 		}
-		return a.TopicPartition.Compare(b.TopicPartition)
+		return a.Compare(b.TopicPartition)
 	})
 	return list
 }
