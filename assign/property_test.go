@@ -14,7 +14,7 @@ import (
 // clusters is how many random clusters the properties are tried on; each is planned several times. The variable
 // IQGATE_ASSIGN_CLUSTERS says otherwise than the default.
 func clusters() int {
-	const few = 20_000
+	const few = 10_000
 	if n, err := strconv.Atoi(os.Getenv("IQGATE_ASSIGN_CLUSTERS")); err == nil {
 		return n
 	}
