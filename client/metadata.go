@@ -18,6 +18,13 @@ func (t *target) instances(ctx context.Context, req *iqv1.ListInstancesRequest) 
 	return t.metadata.ListInstances(ctx, req)
 }
 
+// Standbys lists the instances that host a store otherwise than as its active, with what they hold as standbys (KIP-535:
+// allStandbyMetadataForStore). The store is required.
+func (c *Client) Standbys(ctx context.Context, store string) ([]*iqv1.Instance, error) {
+	res, _, err := ask(ctx, c, (*target).instances, &iqv1.ListInstancesRequest{Store: store, StandbysOnly: true}, 0)
+	return res.GetInstances(), err
+}
+
 // Stores lists every store known, with its partitions, serdes and partitioner.
 func (c *Client) Stores(ctx context.Context) ([]*iqv1.StoreInfo, error) {
 	res, _, err := ask(ctx, c, (*target).stores, &iqv1.ListStoresRequest{}, 0)
@@ -32,6 +39,13 @@ func (t *target) stores(ctx context.Context, req *iqv1.ListStoresRequest) (*iqv1
 // Streams: queryMetadataForKey).
 func (c *Client) QueryKey(ctx context.Context, store string, key []byte) ([]*iqv1.KeyPartition, error) {
 	res, _, err := ask(ctx, c, (*target).queryKey, &iqv1.QueryKeyRequest{Store: store, Key: key}, 0)
+	return res.GetPartitions(), err
+}
+
+// QueryKeyBy is QueryKey by a partitioner that the server knows by name, in place of the store's (Kafka Streams:
+// queryMetadataForKey with a StreamPartitioner).
+func (c *Client) QueryKeyBy(ctx context.Context, store string, key []byte, partitioner string) ([]*iqv1.KeyPartition, error) {
+	res, _, err := ask(ctx, c, (*target).queryKey, &iqv1.QueryKeyRequest{Store: store, Key: key, Partitioner: partitioner}, 0)
 	return res.GetPartitions(), err
 }
 

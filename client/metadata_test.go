@@ -14,6 +14,9 @@ import (
 
 // ListInstances and the methods below answer with what they were asked, so that a test sees both ways.
 func (*router) ListInstances(_ context.Context, req *iqv1.ListInstancesRequest) (*iqv1.ListInstancesResponse, error) {
+	if req.GetStandbysOnly() {
+		return &iqv1.ListInstancesResponse{Instances: []*iqv1.Instance{{Node: "b", StandbyStores: []string{req.GetStore()}}}}, nil
+	}
 	return &iqv1.ListInstancesResponse{Instances: []*iqv1.Instance{{Node: "a", ActiveStores: []string{req.GetStore()}}}}, nil
 }
 
@@ -23,7 +26,7 @@ func (*router) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.ListS
 
 func (*router) QueryKey(_ context.Context, req *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, error) {
 	return &iqv1.QueryKeyResponse{Partitions: []*iqv1.KeyPartition{{
-		Partition: int32(len(req.GetKey())), Active: &iqv1.ReplicaStatus{Node: "a", Store: req.GetStore()},
+		Partition: int32(len(req.GetKey())), Active: &iqv1.ReplicaStatus{Node: "a" + req.GetPartitioner(), Store: req.GetStore()},
 	}}}, nil
 }
 
@@ -55,6 +58,13 @@ func TestMetadataIsAskedOfTheNextRouterWhenOneIsDown(t *testing.T) {
 	parts, err := c.QueryKey(ctx, "orders", []byte("four"))
 	if err != nil || len(parts) != 1 || parts[0].GetPartition() != 4 || parts[0].GetActive().GetStore() != "orders" {
 		t.Errorf("key %v, %v", parts, err)
+	}
+	if parts, err := c.QueryKeyBy(ctx, "orders", []byte("four"), "crc32"); err != nil || parts[0].GetActive().GetNode() != "acrc32" {
+		t.Errorf("key by crc32 %v, %v", parts, err)
+	}
+	standbys, err := c.Standbys(ctx, "orders")
+	if err != nil || len(standbys) != 1 || standbys[0].GetStandbyStores()[0] != "orders" {
+		t.Errorf("standbys %v, %v", standbys, err)
 	}
 	lags, err := c.Lags(ctx, "orders")
 	if err != nil || len(lags) != 1 || lags[0].GetStore() != "orders" {

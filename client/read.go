@@ -117,7 +117,8 @@ func MaxOffsetLag(n int64) ReadOption {
 }
 
 // AtLeast takes only replicas whose input position covers p, on top of the policy: with the Result.InputPosition of an
-// earlier read, this one cannot go back behind it; with the offset of a record just produced, it has that record's effect.
+// earlier read, this one cannot go back behind it; with the offset after that of a record just produced, it has that record's
+// effect.
 func AtLeast(p *iqv1.Position) ReadOption {
 	return func(r *read) { r.hasPolicy, r.policy.AtLeast = true, p }
 }
