@@ -4,6 +4,7 @@ package integration
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,9 @@ type trio struct {
 	counts  map[string]int64
 	keys    []string // one of each partition
 }
+
+// readPause is the time between two reads of one key with one policy.
+const readPause = 100 * time.Millisecond
 
 const trioPartitions = 6
 
@@ -57,9 +61,9 @@ func newTrio(t *testing.T) *trio {
 	return w
 }
 
-func (w *trio) close() {
+func (w *trio) stop() {
 	w.cl.Close()
-	w.Cluster.Close()
+	w.Close()
 }
 
 // write counts one more of a key and says which partition it is in.
@@ -155,7 +159,7 @@ func (w *trio) strongGap(partitions []int32) time.Duration {
 func TestKilledNodeIsReplacedWithinASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrio(t)
-		defer w.close()
+		defer w.stop()
 		for _, id := range []string{"a", "b", "c"} {
 			tasks := w.tasksOf(id)
 			w.write(w.keys[tasks[0]]) // may be in a transaction that is open when it dies
@@ -175,7 +179,7 @@ func TestKilledNodeIsReplacedWithinASecond(t *testing.T) {
 func TestS30VanishedNodeIsReplacedWhenItsLeaseIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrio(t)
-		defer w.close()
+		defer w.stop()
 		for _, id := range []string{"a", "b", "c"} {
 			tasks := w.tasksOf(id)
 			w.nodes[id].Gate().Freeze()
@@ -209,7 +213,7 @@ func TestS30VanishedNodeIsReplacedWhenItsLeaseIsOver(t *testing.T) {
 func TestNodeThatOnlyRoutersHaveLostStaysInTheGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrio(t)
-		defer w.close()
+		defer w.stop()
 		tasks := w.tasksOf("a")
 		before := w.generation("b")
 		for _, r := range []string{"r1", "r2"} {
@@ -235,7 +239,7 @@ func TestNodeThatOnlyRoutersHaveLostStaysInTheGroup(t *testing.T) {
 func TestNodeThatOneRouterHasLostStaysInTheGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrio(t)
-		defer w.close()
+		defer w.stop()
 		before := w.generation("b")
 		w.Link("a", "r1").Cut()
 		time.Sleep(20 * time.Second)
@@ -251,7 +255,7 @@ func TestNodeThatOneRouterHasLostStaysInTheGroup(t *testing.T) {
 func TestDeadNodeIsReplacedWithoutRouters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrio(t)
-		defer w.close()
+		defer w.stop()
 		for _, r := range w.routers {
 			r.Kill()
 		}
@@ -272,7 +276,7 @@ func TestDeadNodeIsReplacedWithoutRouters(t *testing.T) {
 func TestS37RestartWithinTheSessionTimeoutMovesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTrio(t)
-		defer w.close()
+		defer w.stop()
 		for _, r := range w.routers {
 			r.Kill() // who would have it evicted
 		}
@@ -313,4 +317,108 @@ func (w *trio) generation(id string) int64 {
 		newest = max(newest, in.GetGeneration())
 	}
 	return newest
+}
+
+// A node that is stopped in order hands its tasks to copies that have caught up and answers until they run: no read fails,
+// whatever its policy, and a strong one waits a moment at most (S32).
+func TestS32RollingRestartFailsNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTrio(t)
+		defer w.stop()
+		end := w.reads(map[string]*iqv1.ReadPolicy{
+			"any":           anyReplica(),
+			"max_staleness": maxStaleness(time.Second),
+			"active":        {Mode: iqv1.ReadPolicy_MODE_ACTIVE, Wait: durationpb.New(2 * time.Second)},
+			"strong":        {Mode: iqv1.ReadPolicy_MODE_STRONG, Wait: durationpb.New(2 * time.Second)},
+		})
+		for _, id := range []string{"a", "b", "c"} {
+			began := time.Now()
+			w.nodes[id].Stop()
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("%s took %s to stop", id, took)
+			}
+			if err := w.nodes[id].Err(); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+			time.Sleep(time.Second)
+			w.nodes[id] = w.StartNode(id)
+			w.settle()
+		}
+		longest := end()
+		for policy, bound := range map[string]time.Duration{
+			"any": 150 * time.Millisecond, "max_staleness": 150 * time.Millisecond, "active": 700 * time.Millisecond, "strong": 700 * time.Millisecond,
+		} {
+			if longest[policy] > bound {
+				t.Errorf("the slowest read with %s took %s", policy, longest[policy])
+			}
+		}
+	})
+}
+
+// reads reads a key of each partition with each policy every readPause until it is stopped, reports each that fails, and then
+// gives how long the slowest of each policy took.
+func (w *trio) reads(policies map[string]*iqv1.ReadPolicy) (end func() (longest map[string]time.Duration)) {
+	var (
+		ending  = make(chan struct{})
+		running sync.WaitGroup
+		mu      sync.Mutex
+		longest = make(map[string]time.Duration)
+	)
+	for policy, p := range policies {
+		for i, key := range w.keys {
+			q := w.routers[[]string{"r1", "r2"}[i%2]].Query()
+			running.Go(func() {
+				for {
+					select {
+					case <-ending:
+						return
+					case <-time.After(readPause):
+					}
+					began := time.Now()
+					_, err := getCount(w.t.Context(), q, key, p)
+					if err != nil {
+						w.t.Errorf("%s of %s: %v", policy, key, err)
+					}
+					mu.Lock()
+					longest[policy] = max(longest[policy], time.Since(began))
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	return func() map[string]time.Duration {
+		close(ending)
+		running.Wait()
+		w.t.Logf("slowest: %v", longest)
+		return longest
+	}
+}
+
+// Who drains a node by hand through a router hears how it goes to the end, and the process ends.
+func TestDrainByHandEndsTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTrio(t)
+		defer w.stop()
+		st, err := w.routers["r1"].Control().Drain(t.Context(), &iqv1.DrainRequest{Node: "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began, last := time.Now(), &iqv1.DrainResponse{}
+		for !last.GetDone() {
+			if last, err = st.Recv(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if last.GetActiveTasks() != 0 || !last.GetRelieved() {
+			t.Errorf("it ended as %v", last)
+		}
+		if err := w.nodes["b"].Wait(); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		delete(w.nodes, "b")
+		w.settle()
+	})
 }

@@ -88,6 +88,9 @@ type Config struct {
 	TopicCheckInterval time.Duration
 	// TaskRetry is how long a task that failed on a record rests before it is tried again. Default 30s.
 	TaskRetry time.Duration
+	// DrainTimeout bounds the time in which a node that is told to end hands its tasks over. Default 5s; -1 hands nothing
+	// over.
+	DrainTimeout time.Duration
 	// ShutdownTimeout bounds the orderly end: last commit, leaving the group, ending queries. Default 10s.
 	ShutdownTimeout time.Duration
 
@@ -147,6 +150,7 @@ func (c Config) withDefaults() Config {
 	c.CleanupDelay = or(c.CleanupDelay, 10*time.Minute)
 	c.TopicCheckInterval = or(c.TopicCheckInterval, time.Second)
 	c.TaskRetry = or(c.TaskRetry, 30*time.Second)
+	c.DrainTimeout = max(or(c.DrainTimeout, 5*time.Second), 0)
 	c.ShutdownTimeout = or(c.ShutdownTimeout, 10*time.Second)
 	c.DefaultPolicy = or(c.DefaultPolicy, iqv1.ReadPolicy_MODE_ACTIVE)
 	c.MaxWaiting = or(c.MaxWaiting, 1_000)

@@ -47,8 +47,8 @@ func (n *Node) evictLost(ctx context.Context, up *running) error {
 	done := make(map[eviction]time.Time)
 	seen := make(map[eviction]time.Time) // since when it is agreed on
 	for {
-		changed := n.suspicions.changed.wait()
-		said := n.suspicions.lists()
+		changed := n.words.changed.wait()
+		said := n.words.lost()
 		var hosts []metadata.Host
 		if hm := up.hosts.Load(); hm != nil {
 			hosts = hm.Hosts

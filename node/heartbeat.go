@@ -93,7 +93,7 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 	broken := make(chan error, 1)
 	go func() {
 		from := &stream{router: r.address}
-		defer r.n.suspicions.end(from)
+		defer r.n.words.end(from)
 		for {
 			resp, err := st.Recv()
 			if err != nil {
@@ -103,7 +103,7 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 			if resp.GetFullReport() {
 				kafka.Poke(full)
 			}
-			r.n.suspicions.tell(from, suspicionsOf(resp.GetSuspects()))
+			r.n.words.tell(from, word{lost: suspicionsOf(resp.GetSuspects()), relieved: resp.GetRelieved()})
 		}
 	}()
 	tick := time.NewTicker(r.n.cfg.ReportInterval)
@@ -156,6 +156,7 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 		Node: n.cfg.NodeID, Incarnation: int64(n.incarnation), Sequence: n.sequence.Add(1), Application: n.group,
 		Address: n.address, Rack: n.cfg.Rack, Full: full,
 		Interval: durationpb.New(n.cfg.ReportInterval), InFlight: n.inFlight.Load(),
+		Draining: n.drain.begun(),
 	}
 	up := n.up.Load()
 	if up == nil {

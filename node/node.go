@@ -54,7 +54,8 @@ type Node struct {
 	tasks       *taskTable
 	news        *news
 	roles       *news
-	suspicions  *suspicions
+	words       *words // of the routers
+	drain       *drain
 	evicted     atomic.Pointer[time.Time] // when this node evicted another last
 	health      *health.Server
 
@@ -151,7 +152,7 @@ func New(cfg Config) (*Node, error) {
 	cfg = cfg.withDefaults()
 	n := &Node{
 		cfg: cfg, group: cfg.Topology.Application(), log: cfg.Logger, listener: cfg.Listener, address: cfg.Advertised,
-		news: newNews(), roles: newNews(), suspicions: newSuspicions(), health: health.NewServer(), stopped: make(chan struct{}),
+		news: newNews(), roles: newNews(), words: newWords(), drain: newDrain(), health: health.NewServer(), stopped: make(chan struct{}),
 	}
 	if n.listener == nil {
 		var lc net.ListenConfig
@@ -170,10 +171,10 @@ func New(cfg Config) (*Node, error) {
 // Address is where the node's query service is reached.
 func (n *Node) Address() string { return n.address }
 
-// Run works until ctx ends, then stops in order: no new reads, a last commit, out of the group, stores closed. It returns
-// nil after that, and an error when the node cannot go on: its id is taken (ErrReplaced), a topic does not fit.
-//
-// A node whose ctx ends gives its tasks away at once; one that is killed is noticed by its silence.
+// Run works until ctx ends or somebody drains the node, then stops in order: its tasks handed over (drain.go), no new
+// reads, a last commit, out of the group, stores closed. It returns nil after that, and an error when the node cannot go
+// on: its id is taken (ErrReplaced), a topic does not fit. A ctx that ends with the cause ErrStopNow leaves the handing
+// over out.
 func (n *Node) Run(ctx context.Context) error {
 	state, err := openStateDir(n.cfg.StateDir)
 	if err != nil {
@@ -193,7 +194,14 @@ func (n *Node) Run(ctx context.Context) error {
 		<-served //nolint:errcheck // nothing to say any more
 	}()
 
-	g, gctx := errgroup.WithContext(ctx)
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // it outlives ctx by the drain
+	defer end()
+	g, gctx := errgroup.WithContext(life)
+	g.Go(func() error {
+		defer end()
+		n.awaitDrain(ctx, gctx.Done())
+		return nil
+	})
 	for _, address := range n.cfg.Routers {
 		r := &reporter{n: n, address: address}
 		g.Go(func() error { return r.run(gctx) })
@@ -231,6 +239,7 @@ func (n *Node) newServer() *grpc.Server {
 	)
 	iqv1.RegisterQueryServiceServer(srv, &queryServer{n: n})
 	iqv1.RegisterMetadataServiceServer(srv, &metadataServer{n: n})
+	iqv1.RegisterControlServiceServer(srv, &controlServer{n: n})
 	healthpb.RegisterHealthServer(srv, n.health)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	reflection.Register(srv)
@@ -371,7 +380,7 @@ func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 			up.awaited.Store(&a.Given.Awaited)
 			up.worker.assigned(a)
 			n.roles.announce()
-			n.suspicions.changed.announce() // what was said of somebody may be said of a member now
+			n.words.changed.announce() // what was said of somebody may be said of a member now
 		},
 		Lost:     up.worker.lost,
 		Announce: n.news.announce,

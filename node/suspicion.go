@@ -1,7 +1,6 @@
 package node
 
 import (
-	"maps"
 	"slices"
 	"sync"
 
@@ -16,49 +15,70 @@ type suspicion struct {
 	refused     bool // the address refuses connections: the process is gone
 }
 
-// suspicions are what each router says now whose stream of answers is open. A router without a stream has no say: it may
-// be the one that is cut off.
-type suspicions struct {
+// A word is what one router says now.
+type word struct {
+	lost     []suspicion // replaced, never written
+	relieved bool        // this node drains, and all that it holds is served elsewhere
+}
+
+// words are what each router says whose stream of answers is open. A router without a stream has no say: it may be the one
+// that is cut off.
+type words struct {
 	changed *news
 	mu      struct {
 		sync.Mutex
-		said map[*stream][]suspicion // each list is replaced, never written
+		said map[*stream]word
 	}
 }
 
 // A stream is one stream of a router's answers.
 type stream struct{ router string }
 
-func newSuspicions() *suspicions {
-	s := &suspicions{changed: newNews()}
-	s.mu.said = make(map[*stream][]suspicion)
+func newWords() *words {
+	s := &words{changed: newNews()}
+	s.mu.said = make(map[*stream]word)
 	return s
 }
 
 // tell keeps what a router says on a stream; it replaces what it said before.
-func (s *suspicions) tell(from *stream, list []suspicion) {
+func (s *words) tell(from *stream, w word) {
 	s.mu.Lock()
 	old, known := s.mu.said[from]
-	s.mu.said[from] = list
+	s.mu.said[from] = w
 	s.mu.Unlock()
-	if !known || !slices.Equal(old, list) {
+	if !known || old.relieved != w.relieved || !slices.Equal(old.lost, w.lost) {
 		s.changed.announce()
 	}
 }
 
 // end takes away the say of a stream that has ended.
-func (s *suspicions) end(of *stream) {
+func (s *words) end(of *stream) {
 	s.mu.Lock()
 	delete(s.mu.said, of)
 	s.mu.Unlock()
 	s.changed.announce()
 }
 
-// lists are what the routers say.
-func (s *suspicions) lists() [][]suspicion {
+// lost is whom each router has lost.
+func (s *words) lost() [][]suspicion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.mu.said))
+	var all [][]suspicion
+	for _, w := range s.mu.said {
+		all = append(all, w.lost)
+	}
+	return all
+}
+
+// relieved says how many routers have a say and whether all of them say that this node is relieved.
+func (s *words) relieved() (routers int, all bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all = true
+	for _, w := range s.mu.said {
+		all = all && w.relieved
+	}
+	return len(s.mu.said), all
 }
 
 // agreed are the members of the group that every router has lost, by node. One router that still hears a node is enough

@@ -164,7 +164,7 @@ type Node struct {
 	c      *Cluster
 	gate   *Gate
 	kafka  *Gate
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	done   chan struct{}
 	err    error
 	cc     *grpc.ClientConn
@@ -188,7 +188,7 @@ func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 	if err != nil {
 		c.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(c.T.Context())) // ended by Stop and Kill
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.T.Context())) // ended by Stop and Kill
 	n.cancel = cancel
 	go func() {
 		defer close(n.done)
@@ -213,14 +213,14 @@ func (n *Node) Gate() *Gate { return n.gate }
 // Kafka is the node's network to the brokers alone.
 func (n *Node) Kafka() *Gate { return n.kafka }
 
-// Stop ends the node in order.
-func (n *Node) Stop() { n.end() }
+// Stop ends the node in order: it hands its tasks over first.
+func (n *Node) Stop() { n.end(nil) }
 
 // Kill cuts the node's network in the middle of whatever it does and then ends it: nobody hears anything more of it.
 func (n *Node) Kill() {
 	n.gate.Cut()
 	n.c.unlisten(n.Address, n.gate)
-	n.end()
+	n.end(node.ErrStopNow)
 }
 
 // Done is closed when the node has ended.
@@ -232,12 +232,12 @@ func (n *Node) Err() error { return n.err }
 // Wait waits until the node has ended by itself and returns its error.
 func (n *Node) Wait() error {
 	<-n.done
-	n.end()
+	n.end(nil)
 	return n.err
 }
 
-func (n *Node) end() {
-	n.cancel()
+func (n *Node) end(cause error) {
+	n.cancel(cause)
 	<-n.done
 	n.c.unlisten(n.Address, n.gate)
 	_ = n.cc.Close()

@@ -57,6 +57,9 @@ func (r *Router) Query() iqv1.QueryServiceClient { return iqv1.NewQueryServiceCl
 // Metadata is the router's metadata service, asked past every gate.
 func (r *Router) Metadata() iqv1.MetadataServiceClient { return iqv1.NewMetadataServiceClient(r.cc) }
 
+// Control is the router's control service, asked past every gate.
+func (r *Router) Control() iqv1.ControlServiceClient { return iqv1.NewControlServiceClient(r.cc) }
+
 // Gate is the router's network, to nodes and from them.
 func (r *Router) Gate() *Gate { return r.gate }
 

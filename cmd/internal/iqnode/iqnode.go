@@ -61,7 +61,9 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	// 3. A first signal means an orderly stop, a second one the end: before anybody can know that the process is there.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	told := make(chan struct{})
 	go func() {
+		defer close(told)
 		<-ctx.Done()
 		stop() // the next signal has its default effect
 		log.Info("stopping; a second signal ends at once")
@@ -76,7 +78,11 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	_, _ = fmt.Fprintf(stdout, "iqnode %s listening at %s\n", cfg.NodeID, n.Address())
 
 	// 5. Work until the signal: wait for Kafka and the topics, join the group, process, serve; then commit and leave.
-	switch err := n.Run(ctx); {
+	err = n.Run(ctx)
+	if ctx.Err() != nil {
+		<-told
+	}
+	switch {
 	case errors.Is(err, node.ErrReplaced):
 		log.Error("replaced", slog.Any("error", err))
 		return exitReplaced

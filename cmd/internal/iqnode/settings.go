@@ -87,6 +87,7 @@ func allSettings() []setting {
 		duration("release-delay", "ReleaseDelay", "10s", "how long a replica no longer assigned goes on serving", func(c *node.Config) *time.Duration { return &c.ReleaseDelay }),
 		duration("topic-check-interval", "TopicCheckInterval", "1s", "time between two looks at partition counts", func(c *node.Config) *time.Duration { return &c.TopicCheckInterval }),
 		duration("task-retry", "TaskRetry", "30s", "how long a task that failed on a record rests", func(c *node.Config) *time.Duration { return &c.TaskRetry }),
+		duration("drain-timeout", "DrainTimeout", "5s", "bound of handing the tasks over before a stop; -1s hands nothing over", func(c *node.Config) *time.Duration { return &c.DrainTimeout }),
 		duration("shutdown-timeout", "ShutdownTimeout", "10s", "bound of an orderly stop", func(c *node.Config) *time.Duration { return &c.ShutdownTimeout }),
 
 		{name: "default-policy", field: "DefaultPolicy", value: "MODE", def: "active", help: "for reads that name none: strong, active or any", set: setDefaultPolicy},
