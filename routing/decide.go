@@ -176,7 +176,7 @@ func (q *Query) sampleMaxAge() time.Duration {
 const DefaultSampleMaxAge = 5 * time.Second
 
 // rank puts the eligible first, in the order of asking. The candidates come in the view's order, the serving active
-// before the others and those by freshness, and the sort is stable: so that is the order among equals.
+// before the others and those by freshness, and the sort is stable: so that is the order among equals that prefer leaves.
 func (d *Decision) rank() {
 	slices.SortStableFunc(d.Candidates, func(a, b Candidate) int {
 		if c := cmp.Compare(min(a.Verdict, 1), min(b.Verdict, 1)); c != 0 {
@@ -195,21 +195,37 @@ func (d *Decision) rank() {
 	}
 }
 
-// prefer orders two eligible replicas; 0 leaves them as the view has them.
+// prefer orders two eligible replicas; 0 leaves them as the view has them. Of two that are equal for the order that is
+// asked for, the one on a node that drains comes later: it serves as long as it is there, and the fewer ask it the fewer
+// notice when it leaves.
 func (q *Query) prefer(a, b *Candidate) int {
+	order := 0
 	switch q.Policy.Prefer {
 	case PreferLeastLoaded:
-		return cmp.Compare(q.load(a), q.load(b))
+		order = cmp.Compare(q.load(a), q.load(b))
 	case PreferNearest:
-		if near := func(c *Candidate) bool { return c.Node.Rack == q.Policy.Rack }; near(a) != near(b) {
-			if near(a) {
-				return -1
-			}
-			return 1
-		}
+		near := func(c *Candidate) bool { return c.Node.Rack == q.Policy.Rack }
+		order = first(near(a), near(b))
 	case PreferActive:
+		if order = first(a.Serves(), b.Serves()); order == 0 {
+			order = cmp.Compare(b.Lag.Position, a.Lag.Position)
+		}
 	}
-	return 0
+	if order == 0 {
+		order = first(!a.Node.Draining, !b.Node.Draining)
+	}
+	return order
+}
+
+// first puts the one before that is so.
+func first(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // load is the number of queries that a replica's node has in hand: its own count, or this router's where that is more.

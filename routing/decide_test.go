@@ -232,6 +232,7 @@ type told struct {
 	rack    string
 	load    int32
 	refused bool
+	drains  bool
 }
 
 // slowDecide is Decide as its comment says it, one question after another, each over all replicas.
@@ -293,11 +294,17 @@ func slowDecide(all []told, q Query) (order []metadata.NodeID, sentinel error) {
 		if near := q.Policy.Rack; q.Policy.Prefer == PreferNearest && (a.rack == near) != (b.rack == near) {
 			return a.rack == near
 		}
+		if q.Policy.Prefer != PreferActive && a.drains != b.drains {
+			return b.drains
+		}
 		if serves(a) != serves(b) {
 			return serves(a)
 		}
 		if a.Lag.Position != b.Lag.Position {
 			return a.Lag.Position > b.Lag.Position
+		}
+		if a.drains != b.drains {
+			return b.drains
 		}
 		return a.node < b.node
 	}
@@ -374,6 +381,7 @@ func randomPartition(t *testing.T, rng *rand.Rand) ([]told, *metadata.View) {
 	for i := range 1 + rng.IntN(4) {
 		id := metadata.NodeID(rune('a' + i))
 		r := told{node: id, rack: []string{"", "r1", "r2"}[rng.IntN(3)], load: rng.Int32N(3), refused: rng.IntN(8) == 0}
+		r.drains = rng.IntN(3) == 0
 		r.heard = time.Duration(rng.IntN(600)) * time.Millisecond
 		if rng.IntN(6) == 0 {
 			r.heard = time.Duration(rng.IntN(3000)) * time.Millisecond
@@ -381,7 +389,7 @@ func randomPartition(t *testing.T, rng *rand.Rand) ([]told, *metadata.View) {
 		r.Replica = metadata.Replica{
 			Partition: metadata.Partition{Store: "s"}, Role: metadata.Role(1 + rng.IntN(3)), State: metadata.State(1 + rng.IntN(3)),
 			Generation: metadata.Generation(rng.IntN(2)), LeaseValid: rng.IntN(3) > 0,
-			Lag: metadata.LagInfo{Position: rng.Int64N(100), SampleAge: time.Duration(rng.IntN(6000)) * time.Millisecond},
+			Lag: metadata.LagInfo{Position: rng.Int64N(100) / 20 * 20, SampleAge: time.Duration(rng.IntN(6000)) * time.Millisecond},
 		}
 		r.Lag.End = r.Lag.Position + rng.Int64N(20)
 		r.Lag.Offsets = r.Lag.End - r.Lag.Position
@@ -398,7 +406,7 @@ func randomPartition(t *testing.T, rng *rand.Rand) ([]told, *metadata.View) {
 		all = append(all, r)
 		var err error
 		v, err = v.Apply(metadata.Report{
-			Node: id, Address: string(id) + ":1", Rack: r.rack, InFlight: r.load, Full: true, Replicas: []metadata.Replica{r.Replica},
+			Node: id, Address: string(id) + ":1", Rack: r.rack, InFlight: r.load, Draining: r.drains, Full: true, Replicas: []metadata.Replica{r.Replica},
 			Stores: []metadata.StoreInfo{{Name: "s", Partitions: 1}},
 		}, epoch.Add(-r.heard))
 		if err != nil {
