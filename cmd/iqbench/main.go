@@ -36,7 +36,7 @@ type usageError struct{ error }
 func (e usageError) Unwrap() error { return e.error }
 
 func run(ctx context.Context, args []string) int {
-	root := &cobra.Command{ //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
+	root := &cobra.Command{
 		Use:   "iqbench",
 		Short: "Measure iqgate",
 		Long: `iqbench measures iqgate as its users meet it.
@@ -49,7 +49,7 @@ Exit codes:
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(avail.NewCommand())
+	root.AddCommand(avail.NewCommand()) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	_, badOption := errors.AsType[*avail.OptionError](err)

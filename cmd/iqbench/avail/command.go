@@ -36,6 +36,8 @@ What the figures mean:
   beyond    Reads that told of more time lag than their policy allows. Must be 0.
   untrue    Reads that told of less time lag than was true: a count that was known to be newer for longer, or, while Kafka
             was away, less than the time that it had been away (the active may add its lease). Must be 0.
+  cold      Replicas that became active although at the look before, some 50ms earlier, they were not running as a standby or
+            warm-up, while one on another live node was.
   exact     In the end the input stops, and the count of each key is compared with what was acknowledged.
 
 A round goes from the moment at which all is well until all is well again: every node reports, every partition has an

@@ -125,7 +125,7 @@ func TestKeysBelongToTheirPartitionsAndAreAllUsed(t *testing.T) {
 	}
 }
 
-// instance makes a live one of a line such as "a: 0 standby running, 1 active restoring".
+// instance makes a live one of a line such as "a: 0 standby running, 1 active restoring 7", where 7 is a generation.
 func instance(t *testing.T, line string) *iqv1.Instance {
 	t.Helper()
 	name, rest, _ := strings.Cut(line, ":")
@@ -140,7 +140,11 @@ func instance(t *testing.T, line string) *iqv1.Instance {
 		if !ok1 || !ok2 {
 			t.Fatalf("replica %q", one)
 		}
-		in.Replicas = append(in.Replicas, &iqv1.ReplicaStatus{Partition: int32(f[0][0] - '0'), Role: iqv1.Role(role), State: iqv1.ReplicaState(state)})
+		s := &iqv1.ReplicaStatus{Partition: int32(f[0][0] - '0'), Role: iqv1.Role(role), State: iqv1.ReplicaState(state), Generation: 1}
+		if len(f) > 3 {
+			s.Generation = int64(f[3][0] - '0')
+		}
+		in.Replicas = append(in.Replicas, s)
 	}
 	return in
 }
@@ -155,25 +159,34 @@ func instances(t *testing.T, lines ...string) (all []*iqv1.Instance) {
 
 func TestColdTakeoversAreThoseThatAWarmCopyCouldHaveDone(t *testing.T) {
 	for _, c := range []struct {
-		why           string
-		before, after []string
-		cold          int
+		why   string
+		looks [][]string // the first is at the time of an active c of generation 1
+		cold  int
 	}{
-		{"the standby that had caught up", []string{"a: 0 active running", "b: 0 standby running"}, []string{"b: 0 active restoring"}, 0},
-		{"one that restored, and another had caught up", []string{"a: 0 standby running", "b: 0 standby restoring"}, []string{"a: 0 standby running", "b: 0 active restoring"}, 1},
-		{"one that held nothing, and another had caught up", []string{"a: 0 standby running", "b:"}, []string{"a: 0 standby running", "b: 0 active restoring"}, 1},
-		{"a warm-up could have, too", []string{"a: 0 warmup running", "b:"}, []string{"a: 0 warmup running", "b: 0 active restoring"}, 1},
-		{"nobody could have", []string{"a: 0 standby restoring", "b:"}, []string{"b: 0 active restoring"}, 0},
-		{"it was active already", []string{"a: 0 active suspended", "b: 0 standby running"}, []string{"a: 0 active restoring", "b: 0 standby running"}, 0},
-		{"nothing was known of it", []string{"b: 0 standby running"}, []string{"a: 0 active running", "b: 0 standby running"}, 0},
+		{"the standby that had caught up", [][]string{{"b: 0 standby running"}, {"b: 0 active restoring 2"}}, 0},
+		{"one that restored, and another had caught up", [][]string{{"a: 0 standby running", "b: 0 standby restoring"}, {"a: 0 standby running", "b: 0 active restoring 2"}}, 1},
+		{"one that held nothing, and another had caught up", [][]string{{"a: 0 standby running", "b:"}, {"a: 0 standby running", "b: 0 active restoring 2"}}, 1},
+		{"a warm-up could have, too", [][]string{{"a: 0 warmup running", "b:"}, {"a: 0 warmup running", "b: 0 active restoring 2"}}, 1},
+		{"nobody could have", [][]string{{"a: 0 standby restoring", "b:"}, {"b: 0 active restoring 2"}}, 0},
+		{"it was active already", [][]string{{"a: 0 active suspended", "b: 0 standby running"}, {"a: 0 active restoring 2", "b: 0 standby running"}}, 0},
+		{"nothing was known of it", [][]string{{"b: 0 standby running"}, {"a: 0 active running 2", "b: 0 standby running"}}, 0},
+		{"it claims an old role when it is heard of again", [][]string{{"a: 0 standby running", "b: 0 active running 2"}, {"a: 0 standby running", "b:"}, {"a: 0 standby running", "b: 0 active suspended 2"}}, 0},
 	} {
-		if cold := coldTakeovers(instances(t, c.before...), instances(t, c.after...)); len(cold) != c.cold {
+		var r roles
+		r.look(instances(t, "c: 0 active running 1"))
+		var cold []string
+		for _, look := range c.looks {
+			cold = append(cold, r.look(instances(t, look...))...)
+		}
+		if len(cold) != c.cold {
 			t.Errorf("%s: %q, want %d", c.why, cold, c.cold)
 		}
 	}
+	var r roles
 	gone := instances(t, "a: 0 standby running", "b:")
 	gone[0].Suspect = true
-	if cold := coldTakeovers(gone, instances(t, "b: 0 active restoring")); len(cold) > 0 {
+	r.look(gone)
+	if cold := r.look(instances(t, "b: 0 active restoring 2")); len(cold) > 0 {
 		t.Errorf("the only warm copy was on a node that did not answer: %q", cold)
 	}
 }

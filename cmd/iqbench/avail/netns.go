@@ -65,8 +65,12 @@ func (n *network) add(ctx context.Context, node int) (host string, err error) {
 		return "", err
 	}
 	n.made = append(n.made, func(ctx context.Context) error { return n.call(ctx, n.ip, "netns", "delete", space) })
+	if err := n.call(ctx, n.ip, "link", "add", link, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", space); err != nil {
+		return "", err
+	}
+	// A namespace takes its links along, but some time after it is deleted.
+	n.made = append(n.made, func(ctx context.Context) error { return n.call(ctx, n.ip, "link", "delete", link) })
 	for _, args := range [][]string{
-		{"link", "add", link, "type", "veth", "peer", "name", "eth0", "address", mac, "netns", space},
 		{"link", "set", link, "master", n.name, "up"},
 		{"-n", space, "address", "add", host + "/24", "dev", "eth0"},
 		{"-n", space, "link", "set", "eth0", "up"},

@@ -24,7 +24,7 @@ type report struct {
 	// ProbeEveryMS is the time between two reads of one partition under one policy, ProbeLateMS how late the latest was sent.
 	ProbeEveryMS float64 `json:"probe_every_ms"`
 	ProbeLateMS  spread  `json:"probe_late_ms"`
-	// ColdTakeovers are those of replicas that had not caught up while another had.
+	// ColdTakeovers are those by replicas that were not running while another was.
 	ColdTakeovers int    `json:"cold_takeovers"`
 	FirstCold     string `json:"first_cold_takeover,omitempty"`
 	// ExitMS is how long nodes took from SIGTERM to their end.
@@ -232,7 +232,7 @@ func (p report) text() string {
 		}
 	}
 	if p.ColdTakeovers > 0 {
-		fmt.Fprintf(&b, "%s by copies that had not caught up; the first: %s\n", human.Count(p.ColdTakeovers, "takeover"), p.FirstCold)
+		fmt.Fprintf(&b, "%s by copies that were not running while others were; the first: %s\n", human.Count(p.ColdTakeovers, "cold takeover"), p.FirstCold)
 	}
 	if s := p.Sleeper; s != nil {
 		fmt.Fprintf(&b, "the one who woke was asked %d times itself, answered %d, and %d of them older than must be\n", s.Reads, s.Answered, s.Older)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -94,5 +93,3 @@ func differences(want, got map[string]int64) (all []string) {
 	}
 	return all
 }
-
-func itoa(n int32) string { return strconv.Itoa(int(n)) }
