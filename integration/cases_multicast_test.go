@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/iqgate/iqgate/integration/bubble"
 	"github.com/iqgate/iqgate/iqerr"
@@ -27,60 +29,6 @@ import (
 	"github.com/iqgate/iqgate/router"
 	"github.com/iqgate/iqgate/topology"
 )
-
-// caster is S28's partitioner: "all-*" to every partition, "pair-*" to the first and the last, "drop-*" to none, the rest
-// by murmur2; and "beyond-*" and "below-*" also to partitions that do not exist.
-func caster() partitioner.Partitioner {
-	return partitioner.Custom("caster", nil, func(_ string, key, _ []byte, n int32) partitioner.Choice {
-		kind, _, _ := strings.Cut(string(key), "-")
-		switch kind {
-		case "all":
-			return partitioner.All()
-		case "pair":
-			return partitioner.Partitions(0, n-1)
-		case "drop":
-			return partitioner.Drop()
-		case "beyond":
-			return partitioner.Partitions(0, n)
-		case "below":
-			return partitioner.Partitions(-1, 0)
-		}
-		return partitioner.Default()
-	})
-}
-
-func casters() *partitioner.Registry {
-	r, err := partitioner.NewRegistry(caster())
-	if err != nil {
-		panic(err)
-	}
-	return r
-}
-
-// castTable sends the records of "in" through a sink with the caster to "cast", and a second sub-topology keeps the last
-// value of each key of "cast" in the store "table", which looks keys up by the same partitioner.
-func castTable() *topology.Topology {
-	keep := func() topology.Processor {
-		return topology.ProcessorFunc(func(ctx topology.Context, r topology.Record) error {
-			return ctx.Store("table").Put(r.Key, r.Value, r.Timestamp)
-		})
-	}
-	pass := func() topology.Processor {
-		return topology.ProcessorFunc(func(ctx topology.Context, r topology.Record) error {
-			ctx.Forward(r)
-			return nil
-		})
-	}
-	t, err := topology.New().
-		Source("in", "in").Processor("pass", pass, "in").Sink("caster-sink", "cast", caster(), "pass").
-		Source("cast", "cast").Processor("keep", keep, "cast").
-		Store(topology.StoreSpec{Name: "table", KeySerde: "string", ValueSerde: "string", Partitioner: "caster"}, "keep").
-		Build("app")
-	if err != nil {
-		panic(err)
-	}
-	return t
-}
 
 // casting is a cluster that runs castTable with one router; a log, when given, gets everybody's lines.
 type casting struct {
@@ -95,7 +43,7 @@ func newCasting(t *testing.T, log io.Writer, ids []string, edit ...func(*node.Co
 		log = verboseLog(t)
 	}
 	c := bubble.New(t, bubble.Options{
-		Topics: map[string]int32{"in": 1, "cast": 3}, Topology: castTable, Routers: []string{"r"}, Log: log,
+		Topics: map[string]int32{"in": 1, "cast": 3}, Topology: func() *topology.Topology { return castTable("app", "in", "cast") }, Routers: []string{"r"}, Log: log,
 	})
 	f := &casting{fixture: &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))}, nodes: map[string]*bubble.Node{}}
 	f.adm = kadm.NewClient(f.cl)
@@ -369,32 +317,45 @@ func TestS28MulticastKeyOutlivesTheNodeOfOnePartition(t *testing.T) {
 		f.holds("pair-1", "v", 0, 2)
 		f.spread()
 		lost := f.owner(0)
-		lost.Kill()
-		end := time.Now().Add(20 * time.Second)
-		from := map[int32]int{}
-		refused, taken := 0, false
-		for time.Now().Before(end) {
+		var rejoin atomic.Bool // until then nobody takes the partition over
+		f.Kafka.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+			f.Kafka.KeepControl()
+			if rejoin.Load() {
+				return nil, nil, false
+			}
+			resp := req.ResponseKind().(*kmsg.JoinGroupResponse) //nolint:forcetypeassert // of this request
+			resp.Version, resp.ErrorCode = req.GetVersion(), kerr.CoordinatorNotAvailable.Code
+			return resp, nil, true
+		})
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			lost.Kill() // returns when the process has ended, which takes a while without a network
+		}()
+		synctest.Wait()
+		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			resp, err := ask(f.ctx, f.router.Query(), "pair-1", nil)
+			if err != nil || string(resp.GetValue()) != "v" || resp.GetServed().GetPartition() != 2 {
+				t.Fatalf("partition 2 should have answered: %v, %v", resp, err)
+			}
+			resp, err = ask(f.ctx, f.router.Query(), "pair-1", nil, in(0))
+			if !errors.Is(err, iqerr.ErrNoActive) && !errors.Is(err, iqerr.ErrNoReplica) {
+				t.Fatalf("a request for partition 0 gave %v, %v", resp, err)
+			}
+		}
+		rejoin.Store(true)
+		f.Eventually(30*time.Second, "partition 0 is taken over", func() error {
 			resp, err := ask(f.ctx, f.router.Query(), "pair-1", nil)
 			if err != nil || string(resp.GetValue()) != "v" {
 				t.Fatalf("a read failed: %v, %v", resp, err)
 			}
-			from[resp.GetServed().GetPartition()]++
 			resp, err = ask(f.ctx, f.router.Query(), "pair-1", nil, in(0))
-			switch {
-			case errors.Is(err, iqerr.ErrNoActive), errors.Is(err, iqerr.ErrNoReplica):
-				refused++
-			case err != nil:
-				t.Fatalf("partition 0: %v", err)
-			case resp.GetServed().GetPartition() != 0 || string(resp.GetValue()) != "v":
+			if err == nil && (resp.GetServed().GetPartition() != 0 || string(resp.GetValue()) != "v") {
 				t.Fatalf("a request for partition 0 was answered by %v", resp)
-			default:
-				taken = true
 			}
-			time.Sleep(10 * time.Millisecond)
-		}
-		if from[2] == 0 || refused == 0 || !taken {
-			t.Errorf("served from %v, partition 0 refused %d times, taken over: %v", from, refused, taken)
-		}
+			return err
+		})
+		<-killed
 	})
 }
 
