@@ -693,7 +693,7 @@ type StoreInfo struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Name       string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Partitions int32                  `protobuf:"varint,2,opt,name=partitions,proto3" json:"partitions,omitempty"`
-	// kind is "keyvalue", later "window", "session", "versioned".
+	// kind is "keyvalue", "window", "session" or "versioned".
 	Kind       string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
 	KeySerde   string `protobuf:"bytes,4,opt,name=key_serde,json=keySerde,proto3" json:"key_serde,omitempty"`
 	ValueSerde string `protobuf:"bytes,5,opt,name=value_serde,json=valueSerde,proto3" json:"value_serde,omitempty"`
@@ -705,7 +705,11 @@ type StoreInfo struct {
 	// actual_partitions is the count that the source topics have now; reads are refused when it differs.
 	ActualPartitions int32 `protobuf:"varint,9,opt,name=actual_partitions,json=actualPartitions,proto3" json:"actual_partitions,omitempty"`
 	// changelog_id is the changelog's topic id, in hexadecimal: a changelog that is made anew begins a new count of ends.
-	ChangelogId   string `protobuf:"bytes,10,opt,name=changelog_id,json=changelogId,proto3" json:"changelog_id,omitempty"`
+	ChangelogId string `protobuf:"bytes,10,opt,name=changelog_id,json=changelogId,proto3" json:"changelog_id,omitempty"`
+	// window_size is the size of a window store's windows.
+	WindowSize *durationpb.Duration `protobuf:"bytes,11,opt,name=window_size,json=windowSize,proto3" json:"window_size,omitempty"`
+	// retention is how long, by stream time, windows, sessions and superseded versions are kept.
+	Retention     *durationpb.Duration `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -808,6 +812,20 @@ func (x *StoreInfo) GetChangelogId() string {
 		return x.ChangelogId
 	}
 	return ""
+}
+
+func (x *StoreInfo) GetWindowSize() *durationpb.Duration {
+	if x != nil {
+		return x.WindowSize
+	}
+	return nil
+}
+
+func (x *StoreInfo) GetRetention() *durationpb.Duration {
+	if x != nil {
+		return x.Retention
+	}
+	return nil
 }
 
 type QueryKeyRequest struct {
@@ -1368,7 +1386,7 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x13\n" +
 	"\x11ListStoresRequest\">\n" +
 	"\x12ListStoresResponse\x12(\n" +
-	"\x06stores\x18\x01 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores\"\xc6\x02\n" +
+	"\x06stores\x18\x01 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores\"\xbb\x03\n" +
 	"\tStoreInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1383,7 +1401,10 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\rsource_topics\x18\b \x03(\tR\fsourceTopics\x12+\n" +
 	"\x11actual_partitions\x18\t \x01(\x05R\x10actualPartitions\x12!\n" +
 	"\fchangelog_id\x18\n" +
-	" \x01(\tR\vchangelogId\"[\n" +
+	" \x01(\tR\vchangelogId\x12:\n" +
+	"\vwindow_size\x18\v \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"windowSize\x127\n" +
+	"\tretention\x18\f \x01(\v2\x19.google.protobuf.DurationR\tretention\"[\n" +
 	"\x0fQueryKeyRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12 \n" +
@@ -1476,33 +1497,35 @@ var file_iq_v1_metadata_proto_depIdxs = []int32{
 	5,  // 8: iq.v1.Instance.dropped:type_name -> iq.v1.Dropped
 	21, // 9: iq.v1.ReplicaInput.input_position:type_name -> iq.v1.Position
 	9,  // 10: iq.v1.ListStoresResponse.stores:type_name -> iq.v1.StoreInfo
-	12, // 11: iq.v1.QueryKeyResponse.partitions:type_name -> iq.v1.KeyPartition
-	19, // 12: iq.v1.KeyPartition.active:type_name -> iq.v1.ReplicaStatus
-	19, // 13: iq.v1.KeyPartition.standbys:type_name -> iq.v1.ReplicaStatus
-	19, // 14: iq.v1.ListLagsResponse.replicas:type_name -> iq.v1.ReplicaStatus
-	22, // 15: iq.v1.ExplainRequest.get:type_name -> iq.v1.GetRequest
-	23, // 16: iq.v1.ExplainResponse.decision:type_name -> iq.v1.Decision
-	24, // 17: iq.v1.ExplainResponse.reason:type_name -> iq.v1.Reason
-	20, // 18: iq.v1.WatchMetadataRequest.lag_interval:type_name -> google.protobuf.Duration
-	2,  // 19: iq.v1.WatchMetadataResponse.instances:type_name -> iq.v1.Instance
-	9,  // 20: iq.v1.WatchMetadataResponse.stores:type_name -> iq.v1.StoreInfo
-	0,  // 21: iq.v1.MetadataService.ListInstances:input_type -> iq.v1.ListInstancesRequest
-	7,  // 22: iq.v1.MetadataService.ListStores:input_type -> iq.v1.ListStoresRequest
-	10, // 23: iq.v1.MetadataService.QueryKey:input_type -> iq.v1.QueryKeyRequest
-	13, // 24: iq.v1.MetadataService.ListLags:input_type -> iq.v1.ListLagsRequest
-	15, // 25: iq.v1.MetadataService.Explain:input_type -> iq.v1.ExplainRequest
-	17, // 26: iq.v1.MetadataService.WatchMetadata:input_type -> iq.v1.WatchMetadataRequest
-	1,  // 27: iq.v1.MetadataService.ListInstances:output_type -> iq.v1.ListInstancesResponse
-	8,  // 28: iq.v1.MetadataService.ListStores:output_type -> iq.v1.ListStoresResponse
-	11, // 29: iq.v1.MetadataService.QueryKey:output_type -> iq.v1.QueryKeyResponse
-	14, // 30: iq.v1.MetadataService.ListLags:output_type -> iq.v1.ListLagsResponse
-	16, // 31: iq.v1.MetadataService.Explain:output_type -> iq.v1.ExplainResponse
-	18, // 32: iq.v1.MetadataService.WatchMetadata:output_type -> iq.v1.WatchMetadataResponse
-	27, // [27:33] is the sub-list for method output_type
-	21, // [21:27] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	20, // 11: iq.v1.StoreInfo.window_size:type_name -> google.protobuf.Duration
+	20, // 12: iq.v1.StoreInfo.retention:type_name -> google.protobuf.Duration
+	12, // 13: iq.v1.QueryKeyResponse.partitions:type_name -> iq.v1.KeyPartition
+	19, // 14: iq.v1.KeyPartition.active:type_name -> iq.v1.ReplicaStatus
+	19, // 15: iq.v1.KeyPartition.standbys:type_name -> iq.v1.ReplicaStatus
+	19, // 16: iq.v1.ListLagsResponse.replicas:type_name -> iq.v1.ReplicaStatus
+	22, // 17: iq.v1.ExplainRequest.get:type_name -> iq.v1.GetRequest
+	23, // 18: iq.v1.ExplainResponse.decision:type_name -> iq.v1.Decision
+	24, // 19: iq.v1.ExplainResponse.reason:type_name -> iq.v1.Reason
+	20, // 20: iq.v1.WatchMetadataRequest.lag_interval:type_name -> google.protobuf.Duration
+	2,  // 21: iq.v1.WatchMetadataResponse.instances:type_name -> iq.v1.Instance
+	9,  // 22: iq.v1.WatchMetadataResponse.stores:type_name -> iq.v1.StoreInfo
+	0,  // 23: iq.v1.MetadataService.ListInstances:input_type -> iq.v1.ListInstancesRequest
+	7,  // 24: iq.v1.MetadataService.ListStores:input_type -> iq.v1.ListStoresRequest
+	10, // 25: iq.v1.MetadataService.QueryKey:input_type -> iq.v1.QueryKeyRequest
+	13, // 26: iq.v1.MetadataService.ListLags:input_type -> iq.v1.ListLagsRequest
+	15, // 27: iq.v1.MetadataService.Explain:input_type -> iq.v1.ExplainRequest
+	17, // 28: iq.v1.MetadataService.WatchMetadata:input_type -> iq.v1.WatchMetadataRequest
+	1,  // 29: iq.v1.MetadataService.ListInstances:output_type -> iq.v1.ListInstancesResponse
+	8,  // 30: iq.v1.MetadataService.ListStores:output_type -> iq.v1.ListStoresResponse
+	11, // 31: iq.v1.MetadataService.QueryKey:output_type -> iq.v1.QueryKeyResponse
+	14, // 32: iq.v1.MetadataService.ListLags:output_type -> iq.v1.ListLagsResponse
+	16, // 33: iq.v1.MetadataService.Explain:output_type -> iq.v1.ExplainResponse
+	18, // 34: iq.v1.MetadataService.WatchMetadata:output_type -> iq.v1.WatchMetadataResponse
+	29, // [29:35] is the sub-list for method output_type
+	23, // [23:29] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_iq_v1_metadata_proto_init() }

@@ -167,6 +167,12 @@ const (
 	Reason_REASON_CLOSING Reason = 11
 	// REASON_CORRUPT (DATA_LOSS): the store's data are damaged and being rebuilt.
 	Reason_REASON_CORRUPT Reason = 12
+	// REASON_PAGE_LOST (ABORTED): a page token or a watch's position cannot be gone on from: the changelog was made anew or
+	// cut, or the partitions have changed. Begin anew.
+	Reason_REASON_PAGE_LOST Reason = 13
+	// REASON_SLOW_READER (ABORTED): the caller did not take what was sent for too long. Go on with the last page token or
+	// position.
+	Reason_REASON_SLOW_READER Reason = 14
 )
 
 // Enum value maps for Reason.
@@ -185,6 +191,8 @@ var (
 		10: "REASON_OVERLOADED",
 		11: "REASON_CLOSING",
 		12: "REASON_CORRUPT",
+		13: "REASON_PAGE_LOST",
+		14: "REASON_SLOW_READER",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":          0,
@@ -200,6 +208,8 @@ var (
 		"REASON_OVERLOADED":           10,
 		"REASON_CLOSING":              11,
 		"REASON_CORRUPT":              12,
+		"REASON_PAGE_LOST":            13,
+		"REASON_SLOW_READER":          14,
 	}
 )
 
@@ -228,6 +238,59 @@ func (x Reason) Number() protoreflect.EnumNumber {
 // Deprecated: Use Reason.Descriptor instead.
 func (Reason) EnumDescriptor() ([]byte, []int) {
 	return file_iq_v1_query_proto_rawDescGZIP(), []int{2}
+}
+
+// Order is how the entries of several partitions follow one another.
+type ScanRequest_Order int32
+
+const (
+	// ORDER_UNSPECIFIED is ORDER_KEY.
+	ScanRequest_ORDER_UNSPECIFIED ScanRequest_Order = 0
+	// ORDER_KEY is by key over all partitions, then by time, then by partition.
+	ScanRequest_ORDER_KEY ScanRequest_Order = 1
+	// ORDER_PARTITION is partition after partition, each by key, then by time.
+	ScanRequest_ORDER_PARTITION ScanRequest_Order = 2
+)
+
+// Enum value maps for ScanRequest_Order.
+var (
+	ScanRequest_Order_name = map[int32]string{
+		0: "ORDER_UNSPECIFIED",
+		1: "ORDER_KEY",
+		2: "ORDER_PARTITION",
+	}
+	ScanRequest_Order_value = map[string]int32{
+		"ORDER_UNSPECIFIED": 0,
+		"ORDER_KEY":         1,
+		"ORDER_PARTITION":   2,
+	}
+)
+
+func (x ScanRequest_Order) Enum() *ScanRequest_Order {
+	p := new(ScanRequest_Order)
+	*p = x
+	return p
+}
+
+func (x ScanRequest_Order) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ScanRequest_Order) Descriptor() protoreflect.EnumDescriptor {
+	return file_iq_v1_query_proto_enumTypes[3].Descriptor()
+}
+
+func (ScanRequest_Order) Type() protoreflect.EnumType {
+	return &file_iq_v1_query_proto_enumTypes[3]
+}
+
+func (x ScanRequest_Order) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ScanRequest_Order.Descriptor instead.
+func (ScanRequest_Order) EnumDescriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{10, 0}
 }
 
 // Mode is the base promise.
@@ -276,11 +339,11 @@ func (x ReadPolicy_Mode) String() string {
 }
 
 func (ReadPolicy_Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_iq_v1_query_proto_enumTypes[3].Descriptor()
+	return file_iq_v1_query_proto_enumTypes[4].Descriptor()
 }
 
 func (ReadPolicy_Mode) Type() protoreflect.EnumType {
-	return &file_iq_v1_query_proto_enumTypes[3]
+	return &file_iq_v1_query_proto_enumTypes[4]
 }
 
 func (x ReadPolicy_Mode) Number() protoreflect.EnumNumber {
@@ -289,7 +352,7 @@ func (x ReadPolicy_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadPolicy_Mode.Descriptor instead.
 func (ReadPolicy_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{2, 0}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{19, 0}
 }
 
 // Prefer orders the replicas that may answer.
@@ -333,11 +396,11 @@ func (x ReadPolicy_Prefer) String() string {
 }
 
 func (ReadPolicy_Prefer) Descriptor() protoreflect.EnumDescriptor {
-	return file_iq_v1_query_proto_enumTypes[4].Descriptor()
+	return file_iq_v1_query_proto_enumTypes[5].Descriptor()
 }
 
 func (ReadPolicy_Prefer) Type() protoreflect.EnumType {
-	return &file_iq_v1_query_proto_enumTypes[4]
+	return &file_iq_v1_query_proto_enumTypes[5]
 }
 
 func (x ReadPolicy_Prefer) Number() protoreflect.EnumNumber {
@@ -346,7 +409,7 @@ func (x ReadPolicy_Prefer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadPolicy_Prefer.Descriptor instead.
 func (ReadPolicy_Prefer) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{2, 1}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{19, 1}
 }
 
 // Isolation says whether uncommitted writes show.
@@ -386,11 +449,11 @@ func (x ReadPolicy_Isolation) String() string {
 }
 
 func (ReadPolicy_Isolation) Descriptor() protoreflect.EnumDescriptor {
-	return file_iq_v1_query_proto_enumTypes[5].Descriptor()
+	return file_iq_v1_query_proto_enumTypes[6].Descriptor()
 }
 
 func (ReadPolicy_Isolation) Type() protoreflect.EnumType {
-	return &file_iq_v1_query_proto_enumTypes[5]
+	return &file_iq_v1_query_proto_enumTypes[6]
 }
 
 func (x ReadPolicy_Isolation) Number() protoreflect.EnumNumber {
@@ -399,7 +462,7 @@ func (x ReadPolicy_Isolation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadPolicy_Isolation.Descriptor instead.
 func (ReadPolicy_Isolation) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{2, 2}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{19, 2}
 }
 
 // GetRequest asks for the value of one key.
@@ -417,7 +480,13 @@ type GetRequest struct {
 	// application tells apart several applications behind one router. Absent: the only one.
 	Application string `protobuf:"bytes,5,opt,name=application,proto3" json:"application,omitempty"`
 	// explain asks for the router's decision, replica by replica, in the reply.
-	Explain       bool `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	Explain bool `protobuf:"varint,6,opt,name=explain,proto3" json:"explain,omitempty"`
+	// window_start_ms names the window of a window store, or the start of the session of a session store; required there.
+	WindowStartMs *int64 `protobuf:"varint,7,opt,name=window_start_ms,json=windowStartMs,proto3,oneof" json:"window_start_ms,omitempty"`
+	// session_end_ms names the end of the session of a session store; required there.
+	SessionEndMs *int64 `protobuf:"varint,8,opt,name=session_end_ms,json=sessionEndMs,proto3,oneof" json:"session_end_ms,omitempty"`
+	// as_of_ms asks a versioned store for the version that was valid then. Absent: the latest.
+	AsOfMs        *int64 `protobuf:"varint,9,opt,name=as_of_ms,json=asOfMs,proto3,oneof" json:"as_of_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -494,6 +563,27 @@ func (x *GetRequest) GetExplain() bool {
 	return false
 }
 
+func (x *GetRequest) GetWindowStartMs() int64 {
+	if x != nil && x.WindowStartMs != nil {
+		return *x.WindowStartMs
+	}
+	return 0
+}
+
+func (x *GetRequest) GetSessionEndMs() int64 {
+	if x != nil && x.SessionEndMs != nil {
+		return *x.SessionEndMs
+	}
+	return 0
+}
+
+func (x *GetRequest) GetAsOfMs() int64 {
+	if x != nil && x.AsOfMs != nil {
+		return *x.AsOfMs
+	}
+	return 0
+}
+
 // GetResponse is the answer to a GetRequest, with the facts that tell how fresh it is.
 type GetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -510,7 +600,9 @@ type GetResponse struct {
 	// attempts are the replicas that were asked before the one that answered, in order, with their refusals.
 	Attempts []*Attempt `protobuf:"bytes,6,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// decision is set when the request asked to explain.
-	Decision      *Decision `protobuf:"bytes,7,opt,name=decision,proto3" json:"decision,omitempty"`
+	Decision *Decision `protobuf:"bytes,7,opt,name=decision,proto3" json:"decision,omitempty"`
+	// valid_until_ms is when the version found ended, exclusive; absent for the latest and for stores that are not versioned.
+	ValidUntilMs  *int64 `protobuf:"varint,8,opt,name=valid_until_ms,json=validUntilMs,proto3,oneof" json:"valid_until_ms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -594,6 +686,1296 @@ func (x *GetResponse) GetDecision() *Decision {
 	return nil
 }
 
+func (x *GetResponse) GetValidUntilMs() int64 {
+	if x != nil && x.ValidUntilMs != nil {
+		return *x.ValidUntilMs
+	}
+	return 0
+}
+
+// MultiGetRequest asks for the values of many keys of a key-value or versioned store.
+type MultiGetRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Store string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	// keys are at most 10,000. A key may be there twice.
+	Keys        [][]byte    `protobuf:"bytes,2,rep,name=keys,proto3" json:"keys,omitempty"`
+	Policy      *ReadPolicy `protobuf:"bytes,3,opt,name=policy,proto3" json:"policy,omitempty"`
+	Application string      `protobuf:"bytes,4,opt,name=application,proto3" json:"application,omitempty"`
+	// as_of_ms is GetRequest.as_of_ms, for all keys.
+	AsOfMs        *int64 `protobuf:"varint,5,opt,name=as_of_ms,json=asOfMs,proto3,oneof" json:"as_of_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MultiGetRequest) Reset() {
+	*x = MultiGetRequest{}
+	mi := &file_iq_v1_query_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MultiGetRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MultiGetRequest) ProtoMessage() {}
+
+func (x *MultiGetRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MultiGetRequest.ProtoReflect.Descriptor instead.
+func (*MultiGetRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *MultiGetRequest) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *MultiGetRequest) GetKeys() [][]byte {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *MultiGetRequest) GetPolicy() *ReadPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *MultiGetRequest) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *MultiGetRequest) GetAsOfMs() int64 {
+	if x != nil && x.AsOfMs != nil {
+		return *x.AsOfMs
+	}
+	return 0
+}
+
+// MultiGetResponse has a result for each key, in the order of the request.
+type MultiGetResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Results []*KeyResult           `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// partitions are those that were read; KeyResult.read is an index into it.
+	Partitions    []*PartitionRead `protobuf:"bytes,2,rep,name=partitions,proto3" json:"partitions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MultiGetResponse) Reset() {
+	*x = MultiGetResponse{}
+	mi := &file_iq_v1_query_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MultiGetResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MultiGetResponse) ProtoMessage() {}
+
+func (x *MultiGetResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MultiGetResponse.ProtoReflect.Descriptor instead.
+func (*MultiGetResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MultiGetResponse) GetResults() []*KeyResult {
+	if x != nil {
+		return x.Results
+	}
+	return nil
+}
+
+func (x *MultiGetResponse) GetPartitions() []*PartitionRead {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+// KeyResult is the answer for one key.
+type KeyResult struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Found        bool                   `protobuf:"varint,1,opt,name=found,proto3" json:"found,omitempty"`
+	Value        []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	TimestampMs  int64                  `protobuf:"varint,3,opt,name=timestamp_ms,json=timestampMs,proto3" json:"timestamp_ms,omitempty"`
+	ValidUntilMs *int64                 `protobuf:"varint,4,opt,name=valid_until_ms,json=validUntilMs,proto3,oneof" json:"valid_until_ms,omitempty"`
+	// read is the index of the partition's read in MultiGetResponse.partitions; absent when the key could not be read.
+	Read *int32 `protobuf:"varint,5,opt,name=read,proto3,oneof" json:"read,omitempty"`
+	// error says why the key could not be read.
+	Error         *KeyError `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyResult) Reset() {
+	*x = KeyResult{}
+	mi := &file_iq_v1_query_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyResult) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyResult) ProtoMessage() {}
+
+func (x *KeyResult) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyResult.ProtoReflect.Descriptor instead.
+func (*KeyResult) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *KeyResult) GetFound() bool {
+	if x != nil {
+		return x.Found
+	}
+	return false
+}
+
+func (x *KeyResult) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *KeyResult) GetTimestampMs() int64 {
+	if x != nil {
+		return x.TimestampMs
+	}
+	return 0
+}
+
+func (x *KeyResult) GetValidUntilMs() int64 {
+	if x != nil && x.ValidUntilMs != nil {
+		return *x.ValidUntilMs
+	}
+	return 0
+}
+
+func (x *KeyResult) GetRead() int32 {
+	if x != nil && x.Read != nil {
+		return *x.Read
+	}
+	return 0
+}
+
+func (x *KeyResult) GetError() *KeyError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// KeyError is the failure of one key of a MultiGet: what a Get of it would have failed with.
+type KeyError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// code is the gRPC status code.
+	Code          int32            `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Reason        Reason           `protobuf:"varint,2,opt,name=reason,proto3,enum=iq.v1.Reason" json:"reason,omitempty"`
+	Message       string           `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Refusals      *ReplicaRefusals `protobuf:"bytes,4,opt,name=refusals,proto3" json:"refusals,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyError) Reset() {
+	*x = KeyError{}
+	mi := &file_iq_v1_query_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyError) ProtoMessage() {}
+
+func (x *KeyError) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyError.ProtoReflect.Descriptor instead.
+func (*KeyError) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *KeyError) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *KeyError) GetReason() Reason {
+	if x != nil {
+		return x.Reason
+	}
+	return Reason_REASON_UNSPECIFIED
+}
+
+func (x *KeyError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *KeyError) GetRefusals() *ReplicaRefusals {
+	if x != nil {
+		return x.Refusals
+	}
+	return nil
+}
+
+// PartitionRead says which replica answered for a partition, and in which state it was read: all of it at
+// served.position.
+type PartitionRead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Served        *ReplicaStatus         `protobuf:"bytes,2,opt,name=served,proto3" json:"served,omitempty"`
+	InputPosition *Position              `protobuf:"bytes,3,opt,name=input_position,json=inputPosition,proto3" json:"input_position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartitionRead) Reset() {
+	*x = PartitionRead{}
+	mi := &file_iq_v1_query_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionRead) ProtoMessage() {}
+
+func (x *PartitionRead) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionRead.ProtoReflect.Descriptor instead.
+func (*PartitionRead) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PartitionRead) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PartitionRead) GetServed() *ReplicaStatus {
+	if x != nil {
+		return x.Served
+	}
+	return nil
+}
+
+func (x *PartitionRead) GetInputPosition() *Position {
+	if x != nil {
+		return x.InputPosition
+	}
+	return nil
+}
+
+// KeyRange is a range of keys in byte order.
+type KeyRange struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// from and to are included unless their flag says otherwise. Absent: no bound.
+	From          []byte `protobuf:"bytes,1,opt,name=from,proto3,oneof" json:"from,omitempty"`
+	To            []byte `protobuf:"bytes,2,opt,name=to,proto3,oneof" json:"to,omitempty"`
+	FromExclusive bool   `protobuf:"varint,3,opt,name=from_exclusive,json=fromExclusive,proto3" json:"from_exclusive,omitempty"`
+	ToExclusive   bool   `protobuf:"varint,4,opt,name=to_exclusive,json=toExclusive,proto3" json:"to_exclusive,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyRange) Reset() {
+	*x = KeyRange{}
+	mi := &file_iq_v1_query_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyRange) ProtoMessage() {}
+
+func (x *KeyRange) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyRange.ProtoReflect.Descriptor instead.
+func (*KeyRange) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *KeyRange) GetFrom() []byte {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *KeyRange) GetTo() []byte {
+	if x != nil {
+		return x.To
+	}
+	return nil
+}
+
+func (x *KeyRange) GetFromExclusive() bool {
+	if x != nil {
+		return x.FromExclusive
+	}
+	return false
+}
+
+func (x *KeyRange) GetToExclusive() bool {
+	if x != nil {
+		return x.ToExclusive
+	}
+	return false
+}
+
+// TimeRange is a range of times in milliseconds since the epoch, both ends included. Absent ends are no bound.
+type TimeRange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	FromMs        *int64                 `protobuf:"varint,1,opt,name=from_ms,json=fromMs,proto3,oneof" json:"from_ms,omitempty"`
+	ToMs          *int64                 `protobuf:"varint,2,opt,name=to_ms,json=toMs,proto3,oneof" json:"to_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TimeRange) Reset() {
+	*x = TimeRange{}
+	mi := &file_iq_v1_query_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TimeRange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TimeRange) ProtoMessage() {}
+
+func (x *TimeRange) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TimeRange.ProtoReflect.Descriptor instead.
+func (*TimeRange) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *TimeRange) GetFromMs() int64 {
+	if x != nil && x.FromMs != nil {
+		return *x.FromMs
+	}
+	return 0
+}
+
+func (x *TimeRange) GetToMs() int64 {
+	if x != nil && x.ToMs != nil {
+		return *x.ToMs
+	}
+	return 0
+}
+
+// Selection says which entries of a store are meant.
+type Selection struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Store       string                 `protobuf:"bytes,1,opt,name=store,proto3" json:"store,omitempty"`
+	Application string                 `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
+	// keys limits the keys. Absent: all.
+	//
+	// Types that are valid to be assigned to Keys:
+	//
+	//	*Selection_Key
+	//	*Selection_Range
+	//	*Selection_Prefix
+	Keys isSelection_Keys `protobuf_oneof:"keys"`
+	// times limits a window store to windows that start in it, a session store to sessions that overlap it, a versioned
+	// store to versions that were valid in it. Absent: all windows and sessions, and of a versioned store the version
+	// of as_of_ms alone. A key-value store takes none.
+	Times *TimeRange `protobuf:"bytes,6,opt,name=times,proto3" json:"times,omitempty"`
+	// as_of_ms asks a versioned store for each key's version that was valid then. Absent: the latest. Not with times.
+	AsOfMs *int64 `protobuf:"varint,7,opt,name=as_of_ms,json=asOfMs,proto3,oneof" json:"as_of_ms,omitempty"`
+	// partitions limits the partitions. Absent: all, or that of the key.
+	Partitions []int32 `protobuf:"varint,8,rep,packed,name=partitions,proto3" json:"partitions,omitempty"`
+	// filter is a CEL expression over key (string), value (the json object), timestamp_ms, partition, and window_start_ms and
+	// window_end_ms where there are some; only entries for which it is true are sent. It needs a store with json values.
+	Filter        string `protobuf:"bytes,9,opt,name=filter,proto3" json:"filter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Selection) Reset() {
+	*x = Selection{}
+	mi := &file_iq_v1_query_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Selection) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Selection) ProtoMessage() {}
+
+func (x *Selection) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Selection.ProtoReflect.Descriptor instead.
+func (*Selection) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Selection) GetStore() string {
+	if x != nil {
+		return x.Store
+	}
+	return ""
+}
+
+func (x *Selection) GetApplication() string {
+	if x != nil {
+		return x.Application
+	}
+	return ""
+}
+
+func (x *Selection) GetKeys() isSelection_Keys {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+func (x *Selection) GetKey() []byte {
+	if x != nil {
+		if x, ok := x.Keys.(*Selection_Key); ok {
+			return x.Key
+		}
+	}
+	return nil
+}
+
+func (x *Selection) GetRange() *KeyRange {
+	if x != nil {
+		if x, ok := x.Keys.(*Selection_Range); ok {
+			return x.Range
+		}
+	}
+	return nil
+}
+
+func (x *Selection) GetPrefix() []byte {
+	if x != nil {
+		if x, ok := x.Keys.(*Selection_Prefix); ok {
+			return x.Prefix
+		}
+	}
+	return nil
+}
+
+func (x *Selection) GetTimes() *TimeRange {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+func (x *Selection) GetAsOfMs() int64 {
+	if x != nil && x.AsOfMs != nil {
+		return *x.AsOfMs
+	}
+	return 0
+}
+
+func (x *Selection) GetPartitions() []int32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return nil
+}
+
+func (x *Selection) GetFilter() string {
+	if x != nil {
+		return x.Filter
+	}
+	return ""
+}
+
+type isSelection_Keys interface {
+	isSelection_Keys()
+}
+
+type Selection_Key struct {
+	Key []byte `protobuf:"bytes,3,opt,name=key,proto3,oneof"`
+}
+
+type Selection_Range struct {
+	Range *KeyRange `protobuf:"bytes,4,opt,name=range,proto3,oneof"`
+}
+
+type Selection_Prefix struct {
+	Prefix []byte `protobuf:"bytes,5,opt,name=prefix,proto3,oneof"`
+}
+
+func (*Selection_Key) isSelection_Keys() {}
+
+func (*Selection_Range) isSelection_Keys() {}
+
+func (*Selection_Prefix) isSelection_Keys() {}
+
+// ScanRequest asks for entries.
+type ScanRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Selection *Selection             `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
+	Policy    *ReadPolicy            `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// reverse turns the order of keys and times round.
+	Reverse bool `protobuf:"varint,3,opt,name=reverse,proto3" json:"reverse,omitempty"`
+	// limit ends the scan after so many entries. 0: none.
+	Limit int64 `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`
+	// keys_only leaves the values out, which need not be read then.
+	KeysOnly bool              `protobuf:"varint,5,opt,name=keys_only,json=keysOnly,proto3" json:"keys_only,omitempty"`
+	Order    ScanRequest_Order `protobuf:"varint,6,opt,name=order,proto3,enum=iq.v1.ScanRequest_Order" json:"order,omitempty"`
+	// page_token goes on where the message that carried it ended. Everything else of the request must be as it was then, but
+	// for policy and limit.
+	PageToken []byte `protobuf:"bytes,7,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	// fields limits json values to these of their fields. Absent: the whole value.
+	Fields        []string `protobuf:"bytes,8,rep,name=fields,proto3" json:"fields,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScanRequest) Reset() {
+	*x = ScanRequest{}
+	mi := &file_iq_v1_query_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScanRequest) ProtoMessage() {}
+
+func (x *ScanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScanRequest.ProtoReflect.Descriptor instead.
+func (*ScanRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *ScanRequest) GetSelection() *Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+func (x *ScanRequest) GetPolicy() *ReadPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *ScanRequest) GetReverse() bool {
+	if x != nil {
+		return x.Reverse
+	}
+	return false
+}
+
+func (x *ScanRequest) GetLimit() int64 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ScanRequest) GetKeysOnly() bool {
+	if x != nil {
+		return x.KeysOnly
+	}
+	return false
+}
+
+func (x *ScanRequest) GetOrder() ScanRequest_Order {
+	if x != nil {
+		return x.Order
+	}
+	return ScanRequest_ORDER_UNSPECIFIED
+}
+
+func (x *ScanRequest) GetPageToken() []byte {
+	if x != nil {
+		return x.PageToken
+	}
+	return nil
+}
+
+func (x *ScanRequest) GetFields() []string {
+	if x != nil {
+		return x.Fields
+	}
+	return nil
+}
+
+// ScanResponse is the next part of a scan.
+type ScanResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rows  []*Row                 `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	// reads say from where rows of a partition come: before its first row, and again when another replica goes on.
+	Reads []*PartitionRead `protobuf:"bytes,2,rep,name=reads,proto3" json:"reads,omitempty"`
+	// page_token goes on after the last of rows. Empty when nothing is left.
+	PageToken     []byte `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScanResponse) Reset() {
+	*x = ScanResponse{}
+	mi := &file_iq_v1_query_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScanResponse) ProtoMessage() {}
+
+func (x *ScanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScanResponse.ProtoReflect.Descriptor instead.
+func (*ScanResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ScanResponse) GetRows() []*Row {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *ScanResponse) GetReads() []*PartitionRead {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+func (x *ScanResponse) GetPageToken() []byte {
+	if x != nil {
+		return x.PageToken
+	}
+	return nil
+}
+
+// Row is one entry of a store.
+type Row struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Key         []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Value       []byte                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	TimestampMs int64                  `protobuf:"varint,3,opt,name=timestamp_ms,json=timestampMs,proto3" json:"timestamp_ms,omitempty"`
+	Partition   int32                  `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
+	// start_ms and end_ms are a window's or session's, or when a version began and ended to be valid; a window's and a
+	// version's end are exclusive, a session's is included. end_ms is absent for the latest version.
+	StartMs *int64 `protobuf:"varint,5,opt,name=start_ms,json=startMs,proto3,oneof" json:"start_ms,omitempty"`
+	EndMs   *int64 `protobuf:"varint,6,opt,name=end_ms,json=endMs,proto3,oneof" json:"end_ms,omitempty"`
+	// deleted says that the version is a deletion, where times of a versioned store were asked for.
+	Deleted bool `protobuf:"varint,7,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// cursor is the entry's place in its partition's order; nodes tell it to routers.
+	Cursor        []byte `protobuf:"bytes,8,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Row) Reset() {
+	*x = Row{}
+	mi := &file_iq_v1_query_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Row) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Row) ProtoMessage() {}
+
+func (x *Row) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Row.ProtoReflect.Descriptor instead.
+func (*Row) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Row) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Row) GetValue() []byte {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
+func (x *Row) GetTimestampMs() int64 {
+	if x != nil {
+		return x.TimestampMs
+	}
+	return 0
+}
+
+func (x *Row) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *Row) GetStartMs() int64 {
+	if x != nil && x.StartMs != nil {
+		return *x.StartMs
+	}
+	return 0
+}
+
+func (x *Row) GetEndMs() int64 {
+	if x != nil && x.EndMs != nil {
+		return *x.EndMs
+	}
+	return 0
+}
+
+func (x *Row) GetDeleted() bool {
+	if x != nil {
+		return x.Deleted
+	}
+	return false
+}
+
+func (x *Row) GetCursor() []byte {
+	if x != nil {
+		return x.Cursor
+	}
+	return nil
+}
+
+// CountRequest asks how many entries there are.
+type CountRequest struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Selection *Selection             `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
+	Policy    *ReadPolicy            `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// approximate allows an estimate from the store's statistics where the selection is whole partitions of a key-value
+	// store without a filter.
+	Approximate   bool `protobuf:"varint,3,opt,name=approximate,proto3" json:"approximate,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountRequest) Reset() {
+	*x = CountRequest{}
+	mi := &file_iq_v1_query_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountRequest) ProtoMessage() {}
+
+func (x *CountRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
+func (*CountRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *CountRequest) GetSelection() *Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+func (x *CountRequest) GetPolicy() *ReadPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *CountRequest) GetApproximate() bool {
+	if x != nil {
+		return x.Approximate
+	}
+	return false
+}
+
+type CountResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Count int64                  `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// approximate says that it is an estimate.
+	Approximate   bool             `protobuf:"varint,2,opt,name=approximate,proto3" json:"approximate,omitempty"`
+	Reads         []*PartitionRead `protobuf:"bytes,3,rep,name=reads,proto3" json:"reads,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CountResponse) Reset() {
+	*x = CountResponse{}
+	mi := &file_iq_v1_query_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CountResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CountResponse) ProtoMessage() {}
+
+func (x *CountResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CountResponse.ProtoReflect.Descriptor instead.
+func (*CountResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CountResponse) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *CountResponse) GetApproximate() bool {
+	if x != nil {
+		return x.Approximate
+	}
+	return false
+}
+
+func (x *CountResponse) GetReads() []*PartitionRead {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+// WatchRequest asks for what is there and for all changes to come.
+type WatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// selection's filter and times are not for Watch.
+	Selection *Selection `protobuf:"bytes,1,opt,name=selection,proto3" json:"selection,omitempty"`
+	// policy says which replica may begin; it goes on as long as the replica stays within a bound of staleness.
+	Policy *ReadPolicy `protobuf:"bytes,2,opt,name=policy,proto3" json:"policy,omitempty"`
+	// from are the positions of an earlier watch to go on from: changes below them are not sent again, and those from
+	// them on are. Absent: what is there now first.
+	From []*PartitionPosition `protobuf:"bytes,3,rep,name=from,proto3" json:"from,omitempty"`
+	// changes_only leaves out what is there now.
+	ChangesOnly   bool `protobuf:"varint,4,opt,name=changes_only,json=changesOnly,proto3" json:"changes_only,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchRequest) Reset() {
+	*x = WatchRequest{}
+	mi := &file_iq_v1_query_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchRequest) ProtoMessage() {}
+
+func (x *WatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
+func (*WatchRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *WatchRequest) GetSelection() *Selection {
+	if x != nil {
+		return x.Selection
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetPolicy() *ReadPolicy {
+	if x != nil {
+		return x.Policy
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetFrom() []*PartitionPosition {
+	if x != nil {
+		return x.From
+	}
+	return nil
+}
+
+func (x *WatchRequest) GetChangesOnly() bool {
+	if x != nil {
+		return x.ChangesOnly
+	}
+	return false
+}
+
+// PartitionPosition is a changelog position of a store partition.
+type PartitionPosition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partition     int32                  `protobuf:"varint,1,opt,name=partition,proto3" json:"partition,omitempty"`
+	Position      int64                  `protobuf:"varint,2,opt,name=position,proto3" json:"position,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PartitionPosition) Reset() {
+	*x = PartitionPosition{}
+	mi := &file_iq_v1_query_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PartitionPosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PartitionPosition) ProtoMessage() {}
+
+func (x *PartitionPosition) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PartitionPosition.ProtoReflect.Descriptor instead.
+func (*PartitionPosition) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *PartitionPosition) GetPartition() int32 {
+	if x != nil {
+		return x.Partition
+	}
+	return 0
+}
+
+func (x *PartitionPosition) GetPosition() int64 {
+	if x != nil {
+		return x.Position
+	}
+	return 0
+}
+
+// WatchResponse is the next changes.
+type WatchResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Events []*WatchEvent          `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	// reads say from where a partition's events come: before its first, and again when another replica goes on.
+	Reads []*PartitionRead `protobuf:"bytes,2,rep,name=reads,proto3" json:"reads,omitempty"`
+	// positions are those to go on from after this message, of the partitions in it.
+	Positions []*PartitionPosition `protobuf:"bytes,3,rep,name=positions,proto3" json:"positions,omitempty"`
+	// current are partitions of which all that was there has been sent now: what follows are changes.
+	Current       []int32 `protobuf:"varint,4,rep,packed,name=current,proto3" json:"current,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchResponse) Reset() {
+	*x = WatchResponse{}
+	mi := &file_iq_v1_query_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchResponse) ProtoMessage() {}
+
+func (x *WatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
+func (*WatchResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *WatchResponse) GetEvents() []*WatchEvent {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetReads() []*PartitionRead {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetPositions() []*PartitionPosition {
+	if x != nil {
+		return x.Positions
+	}
+	return nil
+}
+
+func (x *WatchResponse) GetCurrent() []int32 {
+	if x != nil {
+		return x.Current
+	}
+	return nil
+}
+
+// WatchEvent is an entry as it is now or has become.
+type WatchEvent struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Row   *Row                   `protobuf:"bytes,1,opt,name=row,proto3" json:"row,omitempty"`
+	// removed says that the entry is gone; row has its key and times.
+	Removed       bool `protobuf:"varint,2,opt,name=removed,proto3" json:"removed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEvent) Reset() {
+	*x = WatchEvent{}
+	mi := &file_iq_v1_query_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEvent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEvent) ProtoMessage() {}
+
+func (x *WatchEvent) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
+func (*WatchEvent) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *WatchEvent) GetRow() *Row {
+	if x != nil {
+		return x.Row
+	}
+	return nil
+}
+
+func (x *WatchEvent) GetRemoved() bool {
+	if x != nil {
+		return x.Removed
+	}
+	return false
+}
+
 // ReadPolicy says which replicas may answer.
 type ReadPolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -616,7 +1998,7 @@ type ReadPolicy struct {
 
 func (x *ReadPolicy) Reset() {
 	*x = ReadPolicy{}
-	mi := &file_iq_v1_query_proto_msgTypes[2]
+	mi := &file_iq_v1_query_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +2010,7 @@ func (x *ReadPolicy) String() string {
 func (*ReadPolicy) ProtoMessage() {}
 
 func (x *ReadPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[2]
+	mi := &file_iq_v1_query_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +2023,7 @@ func (x *ReadPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadPolicy.ProtoReflect.Descriptor instead.
 func (*ReadPolicy) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{2}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReadPolicy) GetMode() ReadPolicy_Mode {
@@ -710,7 +2092,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_iq_v1_query_proto_msgTypes[3]
+	mi := &file_iq_v1_query_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +2104,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[3]
+	mi := &file_iq_v1_query_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +2117,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{3}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Position) GetOffsets() []*PartitionOffset {
@@ -757,7 +2139,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_iq_v1_query_proto_msgTypes[4]
+	mi := &file_iq_v1_query_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +2151,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[4]
+	mi := &file_iq_v1_query_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +2164,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{4}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PartitionOffset) GetTopic() string {
@@ -836,7 +2218,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_iq_v1_query_proto_msgTypes[5]
+	mi := &file_iq_v1_query_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -848,7 +2230,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[5]
+	mi := &file_iq_v1_query_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -861,7 +2243,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{5}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ReplicaStatus) GetNode() string {
@@ -971,7 +2353,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_iq_v1_query_proto_msgTypes[6]
+	mi := &file_iq_v1_query_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +2365,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[6]
+	mi := &file_iq_v1_query_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +2378,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{6}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Attempt) GetNode() string {
@@ -1053,7 +2435,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_iq_v1_query_proto_msgTypes[7]
+	mi := &file_iq_v1_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1065,7 +2447,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[7]
+	mi := &file_iq_v1_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1078,7 +2460,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{7}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Decision) GetStore() string {
@@ -1119,7 +2501,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_iq_v1_query_proto_msgTypes[8]
+	mi := &file_iq_v1_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +2513,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[8]
+	mi := &file_iq_v1_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +2526,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{8}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Candidate) GetReplica() *ReplicaStatus {
@@ -1199,7 +2581,7 @@ type ReplicaRefusals struct {
 
 func (x *ReplicaRefusals) Reset() {
 	*x = ReplicaRefusals{}
-	mi := &file_iq_v1_query_proto_msgTypes[9]
+	mi := &file_iq_v1_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1211,7 +2593,7 @@ func (x *ReplicaRefusals) String() string {
 func (*ReplicaRefusals) ProtoMessage() {}
 
 func (x *ReplicaRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[9]
+	mi := &file_iq_v1_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1224,7 +2606,7 @@ func (x *ReplicaRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaRefusals.ProtoReflect.Descriptor instead.
 func (*ReplicaRefusals) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{9}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReplicaRefusals) GetStore() string {
@@ -1266,7 +2648,7 @@ var File_iq_v1_query_proto protoreflect.FileDescriptor
 
 const file_iq_v1_query_proto_rawDesc = "" +
 	"\n" +
-	"\x11iq/v1/query.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\"\xcc\x01\n" +
+	"\x11iq/v1/query.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf7\x02\n" +
 	"\n" +
 	"GetRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x10\n" +
@@ -1274,9 +2656,15 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x06policy\x18\x03 \x01(\v2\x11.iq.v1.ReadPolicyR\x06policy\x12!\n" +
 	"\tpartition\x18\x04 \x01(\x05H\x00R\tpartition\x88\x01\x01\x12 \n" +
 	"\vapplication\x18\x05 \x01(\tR\vapplication\x12\x18\n" +
-	"\aexplain\x18\x06 \x01(\bR\aexplainB\f\n" +
+	"\aexplain\x18\x06 \x01(\bR\aexplain\x12+\n" +
+	"\x0fwindow_start_ms\x18\a \x01(\x03H\x01R\rwindowStartMs\x88\x01\x01\x12)\n" +
+	"\x0esession_end_ms\x18\b \x01(\x03H\x02R\fsessionEndMs\x88\x01\x01\x12\x1d\n" +
+	"\bas_of_ms\x18\t \x01(\x03H\x03R\x06asOfMs\x88\x01\x01B\f\n" +
 	"\n" +
-	"_partition\"\x9b\x02\n" +
+	"_partitionB\x12\n" +
+	"\x10_window_start_msB\x11\n" +
+	"\x0f_session_end_msB\v\n" +
+	"\t_as_of_ms\"\xd9\x02\n" +
 	"\vGetResponse\x12\x14\n" +
 	"\x05found\x18\x01 \x01(\bR\x05found\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\fR\x05value\x12!\n" +
@@ -1284,7 +2672,123 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x06served\x18\x04 \x01(\v2\x14.iq.v1.ReplicaStatusR\x06served\x126\n" +
 	"\x0einput_position\x18\x05 \x01(\v2\x0f.iq.v1.PositionR\rinputPosition\x12*\n" +
 	"\battempts\x18\x06 \x03(\v2\x0e.iq.v1.AttemptR\battempts\x12+\n" +
-	"\bdecision\x18\a \x01(\v2\x0f.iq.v1.DecisionR\bdecision\"\xba\x05\n" +
+	"\bdecision\x18\a \x01(\v2\x0f.iq.v1.DecisionR\bdecision\x12)\n" +
+	"\x0evalid_until_ms\x18\b \x01(\x03H\x00R\fvalidUntilMs\x88\x01\x01B\x11\n" +
+	"\x0f_valid_until_ms\"\xb4\x01\n" +
+	"\x0fMultiGetRequest\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
+	"\x04keys\x18\x02 \x03(\fR\x04keys\x12)\n" +
+	"\x06policy\x18\x03 \x01(\v2\x11.iq.v1.ReadPolicyR\x06policy\x12 \n" +
+	"\vapplication\x18\x04 \x01(\tR\vapplication\x12\x1d\n" +
+	"\bas_of_ms\x18\x05 \x01(\x03H\x00R\x06asOfMs\x88\x01\x01B\v\n" +
+	"\t_as_of_ms\"t\n" +
+	"\x10MultiGetResponse\x12*\n" +
+	"\aresults\x18\x01 \x03(\v2\x10.iq.v1.KeyResultR\aresults\x124\n" +
+	"\n" +
+	"partitions\x18\x02 \x03(\v2\x14.iq.v1.PartitionReadR\n" +
+	"partitions\"\xe1\x01\n" +
+	"\tKeyResult\x12\x14\n" +
+	"\x05found\x18\x01 \x01(\bR\x05found\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x12!\n" +
+	"\ftimestamp_ms\x18\x03 \x01(\x03R\vtimestampMs\x12)\n" +
+	"\x0evalid_until_ms\x18\x04 \x01(\x03H\x00R\fvalidUntilMs\x88\x01\x01\x12\x17\n" +
+	"\x04read\x18\x05 \x01(\x05H\x01R\x04read\x88\x01\x01\x12%\n" +
+	"\x05error\x18\x06 \x01(\v2\x0f.iq.v1.KeyErrorR\x05errorB\x11\n" +
+	"\x0f_valid_until_msB\a\n" +
+	"\x05_read\"\x93\x01\n" +
+	"\bKeyError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12%\n" +
+	"\x06reason\x18\x02 \x01(\x0e2\r.iq.v1.ReasonR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x122\n" +
+	"\brefusals\x18\x04 \x01(\v2\x16.iq.v1.ReplicaRefusalsR\brefusals\"\x93\x01\n" +
+	"\rPartitionRead\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12,\n" +
+	"\x06served\x18\x02 \x01(\v2\x14.iq.v1.ReplicaStatusR\x06served\x126\n" +
+	"\x0einput_position\x18\x03 \x01(\v2\x0f.iq.v1.PositionR\rinputPosition\"\x92\x01\n" +
+	"\bKeyRange\x12\x17\n" +
+	"\x04from\x18\x01 \x01(\fH\x00R\x04from\x88\x01\x01\x12\x13\n" +
+	"\x02to\x18\x02 \x01(\fH\x01R\x02to\x88\x01\x01\x12%\n" +
+	"\x0efrom_exclusive\x18\x03 \x01(\bR\rfromExclusive\x12!\n" +
+	"\fto_exclusive\x18\x04 \x01(\bR\vtoExclusiveB\a\n" +
+	"\x05_fromB\x05\n" +
+	"\x03_to\"Y\n" +
+	"\tTimeRange\x12\x1c\n" +
+	"\afrom_ms\x18\x01 \x01(\x03H\x00R\x06fromMs\x88\x01\x01\x12\x18\n" +
+	"\x05to_ms\x18\x02 \x01(\x03H\x01R\x04toMs\x88\x01\x01B\n" +
+	"\n" +
+	"\b_from_msB\b\n" +
+	"\x06_to_ms\"\xae\x02\n" +
+	"\tSelection\x12\x14\n" +
+	"\x05store\x18\x01 \x01(\tR\x05store\x12 \n" +
+	"\vapplication\x18\x02 \x01(\tR\vapplication\x12\x12\n" +
+	"\x03key\x18\x03 \x01(\fH\x00R\x03key\x12'\n" +
+	"\x05range\x18\x04 \x01(\v2\x0f.iq.v1.KeyRangeH\x00R\x05range\x12\x18\n" +
+	"\x06prefix\x18\x05 \x01(\fH\x00R\x06prefix\x12&\n" +
+	"\x05times\x18\x06 \x01(\v2\x10.iq.v1.TimeRangeR\x05times\x12\x1d\n" +
+	"\bas_of_ms\x18\a \x01(\x03H\x01R\x06asOfMs\x88\x01\x01\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\b \x03(\x05R\n" +
+	"partitions\x12\x16\n" +
+	"\x06filter\x18\t \x01(\tR\x06filterB\x06\n" +
+	"\x04keysB\v\n" +
+	"\t_as_of_ms\"\xe0\x02\n" +
+	"\vScanRequest\x12.\n" +
+	"\tselection\x18\x01 \x01(\v2\x10.iq.v1.SelectionR\tselection\x12)\n" +
+	"\x06policy\x18\x02 \x01(\v2\x11.iq.v1.ReadPolicyR\x06policy\x12\x18\n" +
+	"\areverse\x18\x03 \x01(\bR\areverse\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x03R\x05limit\x12\x1b\n" +
+	"\tkeys_only\x18\x05 \x01(\bR\bkeysOnly\x12.\n" +
+	"\x05order\x18\x06 \x01(\x0e2\x18.iq.v1.ScanRequest.OrderR\x05order\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\a \x01(\fR\tpageToken\x12\x16\n" +
+	"\x06fields\x18\b \x03(\tR\x06fields\"B\n" +
+	"\x05Order\x12\x15\n" +
+	"\x11ORDER_UNSPECIFIED\x10\x00\x12\r\n" +
+	"\tORDER_KEY\x10\x01\x12\x13\n" +
+	"\x0fORDER_PARTITION\x10\x02\"y\n" +
+	"\fScanResponse\x12\x1e\n" +
+	"\x04rows\x18\x01 \x03(\v2\n" +
+	".iq.v1.RowR\x04rows\x12*\n" +
+	"\x05reads\x18\x02 \x03(\v2\x14.iq.v1.PartitionReadR\x05reads\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\fR\tpageToken\"\xf4\x01\n" +
+	"\x03Row\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\fR\x05value\x12!\n" +
+	"\ftimestamp_ms\x18\x03 \x01(\x03R\vtimestampMs\x12\x1c\n" +
+	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x1e\n" +
+	"\bstart_ms\x18\x05 \x01(\x03H\x00R\astartMs\x88\x01\x01\x12\x1a\n" +
+	"\x06end_ms\x18\x06 \x01(\x03H\x01R\x05endMs\x88\x01\x01\x12\x18\n" +
+	"\adeleted\x18\a \x01(\bR\adeleted\x12\x16\n" +
+	"\x06cursor\x18\b \x01(\fR\x06cursorB\v\n" +
+	"\t_start_msB\t\n" +
+	"\a_end_ms\"\x8b\x01\n" +
+	"\fCountRequest\x12.\n" +
+	"\tselection\x18\x01 \x01(\v2\x10.iq.v1.SelectionR\tselection\x12)\n" +
+	"\x06policy\x18\x02 \x01(\v2\x11.iq.v1.ReadPolicyR\x06policy\x12 \n" +
+	"\vapproximate\x18\x03 \x01(\bR\vapproximate\"s\n" +
+	"\rCountResponse\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x03R\x05count\x12 \n" +
+	"\vapproximate\x18\x02 \x01(\bR\vapproximate\x12*\n" +
+	"\x05reads\x18\x03 \x03(\v2\x14.iq.v1.PartitionReadR\x05reads\"\xba\x01\n" +
+	"\fWatchRequest\x12.\n" +
+	"\tselection\x18\x01 \x01(\v2\x10.iq.v1.SelectionR\tselection\x12)\n" +
+	"\x06policy\x18\x02 \x01(\v2\x11.iq.v1.ReadPolicyR\x06policy\x12,\n" +
+	"\x04from\x18\x03 \x03(\v2\x18.iq.v1.PartitionPositionR\x04from\x12!\n" +
+	"\fchanges_only\x18\x04 \x01(\bR\vchangesOnly\"M\n" +
+	"\x11PartitionPosition\x12\x1c\n" +
+	"\tpartition\x18\x01 \x01(\x05R\tpartition\x12\x1a\n" +
+	"\bposition\x18\x02 \x01(\x03R\bposition\"\xb8\x01\n" +
+	"\rWatchResponse\x12)\n" +
+	"\x06events\x18\x01 \x03(\v2\x11.iq.v1.WatchEventR\x06events\x12*\n" +
+	"\x05reads\x18\x02 \x03(\v2\x14.iq.v1.PartitionReadR\x05reads\x126\n" +
+	"\tpositions\x18\x03 \x03(\v2\x18.iq.v1.PartitionPositionR\tpositions\x12\x18\n" +
+	"\acurrent\x18\x04 \x03(\x05R\acurrent\"D\n" +
+	"\n" +
+	"WatchEvent\x12\x1c\n" +
+	"\x03row\x18\x01 \x01(\v2\n" +
+	".iq.v1.RowR\x03row\x12\x18\n" +
+	"\aremoved\x18\x02 \x01(\bR\aremoved\"\xba\x05\n" +
 	"\n" +
 	"ReadPolicy\x12*\n" +
 	"\x04mode\x18\x01 \x01(\x0e2\x16.iq.v1.ReadPolicy.ModeR\x04mode\x12>\n" +
@@ -1375,7 +2879,7 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x17REPLICA_STATE_RESTORING\x10\x01\x12\x19\n" +
 	"\x15REPLICA_STATE_RUNNING\x10\x02\x12\x1b\n" +
 	"\x17REPLICA_STATE_SUSPENDED\x10\x03\x12\x18\n" +
-	"\x14REPLICA_STATE_CLOSED\x10\x04*\xb9\x02\n" +
+	"\x14REPLICA_STATE_CLOSED\x10\x04*\xe7\x02\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_STORE_UNKNOWN\x10\x01\x12\x12\n" +
@@ -1390,9 +2894,15 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x11REASON_OVERLOADED\x10\n" +
 	"\x12\x12\n" +
 	"\x0eREASON_CLOSING\x10\v\x12\x12\n" +
-	"\x0eREASON_CORRUPT\x10\f2<\n" +
+	"\x0eREASON_CORRUPT\x10\f\x12\x14\n" +
+	"\x10REASON_PAGE_LOST\x10\r\x12\x16\n" +
+	"\x12REASON_SLOW_READER\x10\x0e2\x96\x02\n" +
 	"\fQueryService\x12,\n" +
-	"\x03Get\x12\x11.iq.v1.GetRequest\x1a\x12.iq.v1.GetResponseB+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\x03Get\x12\x11.iq.v1.GetRequest\x1a\x12.iq.v1.GetResponse\x12;\n" +
+	"\bMultiGet\x12\x16.iq.v1.MultiGetRequest\x1a\x17.iq.v1.MultiGetResponse\x121\n" +
+	"\x04Scan\x12\x12.iq.v1.ScanRequest\x1a\x13.iq.v1.ScanResponse0\x01\x122\n" +
+	"\x05Count\x12\x13.iq.v1.CountRequest\x1a\x14.iq.v1.CountResponse\x124\n" +
+	"\x05Watch\x12\x13.iq.v1.WatchRequest\x1a\x14.iq.v1.WatchResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_query_proto_rawDescOnce sync.Once
@@ -1406,57 +2916,108 @@ func file_iq_v1_query_proto_rawDescGZIP() []byte {
 	return file_iq_v1_query_proto_rawDescData
 }
 
-var file_iq_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
-var file_iq_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_iq_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_iq_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_iq_v1_query_proto_goTypes = []any{
 	(Role)(0),                   // 0: iq.v1.Role
 	(ReplicaState)(0),           // 1: iq.v1.ReplicaState
 	(Reason)(0),                 // 2: iq.v1.Reason
-	(ReadPolicy_Mode)(0),        // 3: iq.v1.ReadPolicy.Mode
-	(ReadPolicy_Prefer)(0),      // 4: iq.v1.ReadPolicy.Prefer
-	(ReadPolicy_Isolation)(0),   // 5: iq.v1.ReadPolicy.Isolation
-	(*GetRequest)(nil),          // 6: iq.v1.GetRequest
-	(*GetResponse)(nil),         // 7: iq.v1.GetResponse
-	(*ReadPolicy)(nil),          // 8: iq.v1.ReadPolicy
-	(*Position)(nil),            // 9: iq.v1.Position
-	(*PartitionOffset)(nil),     // 10: iq.v1.PartitionOffset
-	(*ReplicaStatus)(nil),       // 11: iq.v1.ReplicaStatus
-	(*Attempt)(nil),             // 12: iq.v1.Attempt
-	(*Decision)(nil),            // 13: iq.v1.Decision
-	(*Candidate)(nil),           // 14: iq.v1.Candidate
-	(*ReplicaRefusals)(nil),     // 15: iq.v1.ReplicaRefusals
-	(*durationpb.Duration)(nil), // 16: google.protobuf.Duration
+	(ScanRequest_Order)(0),      // 3: iq.v1.ScanRequest.Order
+	(ReadPolicy_Mode)(0),        // 4: iq.v1.ReadPolicy.Mode
+	(ReadPolicy_Prefer)(0),      // 5: iq.v1.ReadPolicy.Prefer
+	(ReadPolicy_Isolation)(0),   // 6: iq.v1.ReadPolicy.Isolation
+	(*GetRequest)(nil),          // 7: iq.v1.GetRequest
+	(*GetResponse)(nil),         // 8: iq.v1.GetResponse
+	(*MultiGetRequest)(nil),     // 9: iq.v1.MultiGetRequest
+	(*MultiGetResponse)(nil),    // 10: iq.v1.MultiGetResponse
+	(*KeyResult)(nil),           // 11: iq.v1.KeyResult
+	(*KeyError)(nil),            // 12: iq.v1.KeyError
+	(*PartitionRead)(nil),       // 13: iq.v1.PartitionRead
+	(*KeyRange)(nil),            // 14: iq.v1.KeyRange
+	(*TimeRange)(nil),           // 15: iq.v1.TimeRange
+	(*Selection)(nil),           // 16: iq.v1.Selection
+	(*ScanRequest)(nil),         // 17: iq.v1.ScanRequest
+	(*ScanResponse)(nil),        // 18: iq.v1.ScanResponse
+	(*Row)(nil),                 // 19: iq.v1.Row
+	(*CountRequest)(nil),        // 20: iq.v1.CountRequest
+	(*CountResponse)(nil),       // 21: iq.v1.CountResponse
+	(*WatchRequest)(nil),        // 22: iq.v1.WatchRequest
+	(*PartitionPosition)(nil),   // 23: iq.v1.PartitionPosition
+	(*WatchResponse)(nil),       // 24: iq.v1.WatchResponse
+	(*WatchEvent)(nil),          // 25: iq.v1.WatchEvent
+	(*ReadPolicy)(nil),          // 26: iq.v1.ReadPolicy
+	(*Position)(nil),            // 27: iq.v1.Position
+	(*PartitionOffset)(nil),     // 28: iq.v1.PartitionOffset
+	(*ReplicaStatus)(nil),       // 29: iq.v1.ReplicaStatus
+	(*Attempt)(nil),             // 30: iq.v1.Attempt
+	(*Decision)(nil),            // 31: iq.v1.Decision
+	(*Candidate)(nil),           // 32: iq.v1.Candidate
+	(*ReplicaRefusals)(nil),     // 33: iq.v1.ReplicaRefusals
+	(*durationpb.Duration)(nil), // 34: google.protobuf.Duration
 }
 var file_iq_v1_query_proto_depIdxs = []int32{
-	8,  // 0: iq.v1.GetRequest.policy:type_name -> iq.v1.ReadPolicy
-	11, // 1: iq.v1.GetResponse.served:type_name -> iq.v1.ReplicaStatus
-	9,  // 2: iq.v1.GetResponse.input_position:type_name -> iq.v1.Position
-	12, // 3: iq.v1.GetResponse.attempts:type_name -> iq.v1.Attempt
-	13, // 4: iq.v1.GetResponse.decision:type_name -> iq.v1.Decision
-	3,  // 5: iq.v1.ReadPolicy.mode:type_name -> iq.v1.ReadPolicy.Mode
-	16, // 6: iq.v1.ReadPolicy.max_staleness:type_name -> google.protobuf.Duration
-	9,  // 7: iq.v1.ReadPolicy.at_least:type_name -> iq.v1.Position
-	4,  // 8: iq.v1.ReadPolicy.prefer:type_name -> iq.v1.ReadPolicy.Prefer
-	16, // 9: iq.v1.ReadPolicy.wait:type_name -> google.protobuf.Duration
-	5,  // 10: iq.v1.ReadPolicy.isolation:type_name -> iq.v1.ReadPolicy.Isolation
-	10, // 11: iq.v1.Position.offsets:type_name -> iq.v1.PartitionOffset
-	0,  // 12: iq.v1.ReplicaStatus.role:type_name -> iq.v1.Role
-	1,  // 13: iq.v1.ReplicaStatus.state:type_name -> iq.v1.ReplicaState
-	16, // 14: iq.v1.ReplicaStatus.time_lag:type_name -> google.protobuf.Duration
-	16, // 15: iq.v1.ReplicaStatus.sample_age:type_name -> google.protobuf.Duration
-	16, // 16: iq.v1.Attempt.elapsed:type_name -> google.protobuf.Duration
-	14, // 17: iq.v1.Decision.candidates:type_name -> iq.v1.Candidate
-	11, // 18: iq.v1.Candidate.replica:type_name -> iq.v1.ReplicaStatus
-	2,  // 19: iq.v1.Candidate.reason:type_name -> iq.v1.Reason
-	14, // 20: iq.v1.ReplicaRefusals.candidates:type_name -> iq.v1.Candidate
-	12, // 21: iq.v1.ReplicaRefusals.attempts:type_name -> iq.v1.Attempt
-	6,  // 22: iq.v1.QueryService.Get:input_type -> iq.v1.GetRequest
-	7,  // 23: iq.v1.QueryService.Get:output_type -> iq.v1.GetResponse
-	23, // [23:24] is the sub-list for method output_type
-	22, // [22:23] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	26, // 0: iq.v1.GetRequest.policy:type_name -> iq.v1.ReadPolicy
+	29, // 1: iq.v1.GetResponse.served:type_name -> iq.v1.ReplicaStatus
+	27, // 2: iq.v1.GetResponse.input_position:type_name -> iq.v1.Position
+	30, // 3: iq.v1.GetResponse.attempts:type_name -> iq.v1.Attempt
+	31, // 4: iq.v1.GetResponse.decision:type_name -> iq.v1.Decision
+	26, // 5: iq.v1.MultiGetRequest.policy:type_name -> iq.v1.ReadPolicy
+	11, // 6: iq.v1.MultiGetResponse.results:type_name -> iq.v1.KeyResult
+	13, // 7: iq.v1.MultiGetResponse.partitions:type_name -> iq.v1.PartitionRead
+	12, // 8: iq.v1.KeyResult.error:type_name -> iq.v1.KeyError
+	2,  // 9: iq.v1.KeyError.reason:type_name -> iq.v1.Reason
+	33, // 10: iq.v1.KeyError.refusals:type_name -> iq.v1.ReplicaRefusals
+	29, // 11: iq.v1.PartitionRead.served:type_name -> iq.v1.ReplicaStatus
+	27, // 12: iq.v1.PartitionRead.input_position:type_name -> iq.v1.Position
+	14, // 13: iq.v1.Selection.range:type_name -> iq.v1.KeyRange
+	15, // 14: iq.v1.Selection.times:type_name -> iq.v1.TimeRange
+	16, // 15: iq.v1.ScanRequest.selection:type_name -> iq.v1.Selection
+	26, // 16: iq.v1.ScanRequest.policy:type_name -> iq.v1.ReadPolicy
+	3,  // 17: iq.v1.ScanRequest.order:type_name -> iq.v1.ScanRequest.Order
+	19, // 18: iq.v1.ScanResponse.rows:type_name -> iq.v1.Row
+	13, // 19: iq.v1.ScanResponse.reads:type_name -> iq.v1.PartitionRead
+	16, // 20: iq.v1.CountRequest.selection:type_name -> iq.v1.Selection
+	26, // 21: iq.v1.CountRequest.policy:type_name -> iq.v1.ReadPolicy
+	13, // 22: iq.v1.CountResponse.reads:type_name -> iq.v1.PartitionRead
+	16, // 23: iq.v1.WatchRequest.selection:type_name -> iq.v1.Selection
+	26, // 24: iq.v1.WatchRequest.policy:type_name -> iq.v1.ReadPolicy
+	23, // 25: iq.v1.WatchRequest.from:type_name -> iq.v1.PartitionPosition
+	25, // 26: iq.v1.WatchResponse.events:type_name -> iq.v1.WatchEvent
+	13, // 27: iq.v1.WatchResponse.reads:type_name -> iq.v1.PartitionRead
+	23, // 28: iq.v1.WatchResponse.positions:type_name -> iq.v1.PartitionPosition
+	19, // 29: iq.v1.WatchEvent.row:type_name -> iq.v1.Row
+	4,  // 30: iq.v1.ReadPolicy.mode:type_name -> iq.v1.ReadPolicy.Mode
+	34, // 31: iq.v1.ReadPolicy.max_staleness:type_name -> google.protobuf.Duration
+	27, // 32: iq.v1.ReadPolicy.at_least:type_name -> iq.v1.Position
+	5,  // 33: iq.v1.ReadPolicy.prefer:type_name -> iq.v1.ReadPolicy.Prefer
+	34, // 34: iq.v1.ReadPolicy.wait:type_name -> google.protobuf.Duration
+	6,  // 35: iq.v1.ReadPolicy.isolation:type_name -> iq.v1.ReadPolicy.Isolation
+	28, // 36: iq.v1.Position.offsets:type_name -> iq.v1.PartitionOffset
+	0,  // 37: iq.v1.ReplicaStatus.role:type_name -> iq.v1.Role
+	1,  // 38: iq.v1.ReplicaStatus.state:type_name -> iq.v1.ReplicaState
+	34, // 39: iq.v1.ReplicaStatus.time_lag:type_name -> google.protobuf.Duration
+	34, // 40: iq.v1.ReplicaStatus.sample_age:type_name -> google.protobuf.Duration
+	34, // 41: iq.v1.Attempt.elapsed:type_name -> google.protobuf.Duration
+	32, // 42: iq.v1.Decision.candidates:type_name -> iq.v1.Candidate
+	29, // 43: iq.v1.Candidate.replica:type_name -> iq.v1.ReplicaStatus
+	2,  // 44: iq.v1.Candidate.reason:type_name -> iq.v1.Reason
+	32, // 45: iq.v1.ReplicaRefusals.candidates:type_name -> iq.v1.Candidate
+	30, // 46: iq.v1.ReplicaRefusals.attempts:type_name -> iq.v1.Attempt
+	7,  // 47: iq.v1.QueryService.Get:input_type -> iq.v1.GetRequest
+	9,  // 48: iq.v1.QueryService.MultiGet:input_type -> iq.v1.MultiGetRequest
+	17, // 49: iq.v1.QueryService.Scan:input_type -> iq.v1.ScanRequest
+	20, // 50: iq.v1.QueryService.Count:input_type -> iq.v1.CountRequest
+	22, // 51: iq.v1.QueryService.Watch:input_type -> iq.v1.WatchRequest
+	8,  // 52: iq.v1.QueryService.Get:output_type -> iq.v1.GetResponse
+	10, // 53: iq.v1.QueryService.MultiGet:output_type -> iq.v1.MultiGetResponse
+	18, // 54: iq.v1.QueryService.Scan:output_type -> iq.v1.ScanResponse
+	21, // 55: iq.v1.QueryService.Count:output_type -> iq.v1.CountResponse
+	24, // 56: iq.v1.QueryService.Watch:output_type -> iq.v1.WatchResponse
+	52, // [52:57] is the sub-list for method output_type
+	47, // [47:52] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_iq_v1_query_proto_init() }
@@ -1465,15 +3026,26 @@ func file_iq_v1_query_proto_init() {
 		return
 	}
 	file_iq_v1_query_proto_msgTypes[0].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[1].OneofWrappers = []any{}
 	file_iq_v1_query_proto_msgTypes[2].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[5].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[4].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[7].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[8].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[9].OneofWrappers = []any{
+		(*Selection_Key)(nil),
+		(*Selection_Range)(nil),
+		(*Selection_Prefix)(nil),
+	}
+	file_iq_v1_query_proto_msgTypes[12].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[19].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[22].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_iq_v1_query_proto_rawDesc), len(file_iq_v1_query_proto_rawDesc)),
-			NumEnums:      6,
-			NumMessages:   10,
+			NumEnums:      7,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,7 +19,11 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	QueryService_Get_FullMethodName = "/iq.v1.QueryService/Get"
+	QueryService_Get_FullMethodName      = "/iq.v1.QueryService/Get"
+	QueryService_MultiGet_FullMethodName = "/iq.v1.QueryService/MultiGet"
+	QueryService_Scan_FullMethodName     = "/iq.v1.QueryService/Scan"
+	QueryService_Count_FullMethodName    = "/iq.v1.QueryService/Count"
+	QueryService_Watch_FullMethodName    = "/iq.v1.QueryService/Watch"
 )
 
 // QueryServiceClient is the client API for QueryService service.
@@ -32,6 +36,15 @@ const (
 type QueryServiceClient interface {
 	// Get looks one key up. A key that is absent is an answer (found = false), never an error.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
+	// MultiGet looks many keys up, each partition's at one position. A key that could not be read carries its own error.
+	MultiGet(ctx context.Context, in *MultiGetRequest, opts ...grpc.CallOption) (*MultiGetResponse, error)
+	// Scan streams the entries of a range of keys and times, over all partitions in the order of their keys. It ends with OK
+	// only when everything that was asked for has been sent.
+	Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScanResponse], error)
+	// Count counts what Scan would send.
+	Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error)
+	// Watch streams what a key or a range holds now, and then every committed change of it.
+	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error)
 }
 
 type queryServiceClient struct {
@@ -52,6 +65,64 @@ func (c *queryServiceClient) Get(ctx context.Context, in *GetRequest, opts ...gr
 	return out, nil
 }
 
+func (c *queryServiceClient) MultiGet(ctx context.Context, in *MultiGetRequest, opts ...grpc.CallOption) (*MultiGetResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MultiGetResponse)
+	err := c.cc.Invoke(ctx, QueryService_MultiGet_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queryServiceClient) Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScanResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[0], QueryService_Scan_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ScanRequest, ScanResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QueryService_ScanClient = grpc.ServerStreamingClient[ScanResponse]
+
+func (c *queryServiceClient) Count(ctx context.Context, in *CountRequest, opts ...grpc.CallOption) (*CountResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CountResponse)
+	err := c.cc.Invoke(ctx, QueryService_Count_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *queryServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[1], QueryService_Watch_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchRequest, WatchResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QueryService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
+
 // QueryServiceServer is the server API for QueryService service.
 // All implementations must embed UnimplementedQueryServiceServer
 // for forward compatibility.
@@ -62,6 +133,15 @@ func (c *queryServiceClient) Get(ctx context.Context, in *GetRequest, opts ...gr
 type QueryServiceServer interface {
 	// Get looks one key up. A key that is absent is an answer (found = false), never an error.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
+	// MultiGet looks many keys up, each partition's at one position. A key that could not be read carries its own error.
+	MultiGet(context.Context, *MultiGetRequest) (*MultiGetResponse, error)
+	// Scan streams the entries of a range of keys and times, over all partitions in the order of their keys. It ends with OK
+	// only when everything that was asked for has been sent.
+	Scan(*ScanRequest, grpc.ServerStreamingServer[ScanResponse]) error
+	// Count counts what Scan would send.
+	Count(context.Context, *CountRequest) (*CountResponse, error)
+	// Watch streams what a key or a range holds now, and then every committed change of it.
+	Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error
 	mustEmbedUnimplementedQueryServiceServer()
 }
 
@@ -74,6 +154,18 @@ type UnimplementedQueryServiceServer struct{}
 
 func (UnimplementedQueryServiceServer) Get(context.Context, *GetRequest) (*GetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
+}
+func (UnimplementedQueryServiceServer) MultiGet(context.Context, *MultiGetRequest) (*MultiGetResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MultiGet not implemented")
+}
+func (UnimplementedQueryServiceServer) Scan(*ScanRequest, grpc.ServerStreamingServer[ScanResponse]) error {
+	return status.Error(codes.Unimplemented, "method Scan not implemented")
+}
+func (UnimplementedQueryServiceServer) Count(context.Context, *CountRequest) (*CountResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Count not implemented")
+}
+func (UnimplementedQueryServiceServer) Watch(*WatchRequest, grpc.ServerStreamingServer[WatchResponse]) error {
+	return status.Error(codes.Unimplemented, "method Watch not implemented")
 }
 func (UnimplementedQueryServiceServer) mustEmbedUnimplementedQueryServiceServer() {}
 func (UnimplementedQueryServiceServer) testEmbeddedByValue()                      {}
@@ -114,6 +206,64 @@ func _QueryService_Get_Handler(srv interface{}, ctx context.Context, dec func(in
 	return interceptor(ctx, in, info, handler)
 }
 
+func _QueryService_MultiGet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MultiGetRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueryServiceServer).MultiGet(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueryService_MultiGet_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueryServiceServer).MultiGet(ctx, req.(*MultiGetRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueryService_Scan_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(ScanRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(QueryServiceServer).Scan(m, &grpc.GenericServerStream[ScanRequest, ScanResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QueryService_ScanServer = grpc.ServerStreamingServer[ScanResponse]
+
+func _QueryService_Count_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CountRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(QueryServiceServer).Count(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: QueryService_Count_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(QueryServiceServer).Count(ctx, req.(*CountRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _QueryService_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(QueryServiceServer).Watch(m, &grpc.GenericServerStream[WatchRequest, WatchResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QueryService_WatchServer = grpc.ServerStreamingServer[WatchResponse]
+
 // QueryService_ServiceDesc is the grpc.ServiceDesc for QueryService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -125,7 +275,26 @@ var QueryService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "Get",
 			Handler:    _QueryService_Get_Handler,
 		},
+		{
+			MethodName: "MultiGet",
+			Handler:    _QueryService_MultiGet_Handler,
+		},
+		{
+			MethodName: "Count",
+			Handler:    _QueryService_Count_Handler,
+		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Scan",
+			Handler:       _QueryService_Scan_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Watch",
+			Handler:       _QueryService_Watch_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "iq/v1/query.proto",
 }
