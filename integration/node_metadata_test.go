@@ -375,6 +375,51 @@ func TestWatchedMetadataIsWhatTheNodeLists(t *testing.T) {
 	})
 }
 
+// A node that drains says so at once to those who watch it, although they have asked for figures once a minute, and its
+// stream ends as CLOSING, which a client takes for a reason to ask another.
+func TestWatchersHearThatANodeDrainsAndThenCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t, 1)
+		defer f.close()
+		a, _ := f.pair()
+		w, err := a.Metadata().WatchMetadata(f.ctx, &iqv1.WatchMetadataRequest{LagInterval: durationpb.New(time.Minute)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := w.Recv(); err != nil || !m.GetSnapshot() || m.GetInstances()[0].GetDraining() {
+			t.Fatalf("%v, %v", m, err)
+		}
+		ended := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(ended)
+			a.Stop()
+		}()
+		draining := false
+		for {
+			m, err := w.Recv()
+			if err != nil {
+				if !errors.Is(iqerr.FromStatus(err), iqerr.ErrClosing) {
+					t.Errorf("the stream ended with %v", err)
+				}
+				break
+			}
+			for _, in := range m.GetInstances() {
+				if in.GetNode() == "a" && in.GetDraining() && !draining {
+					draining = true
+					if took := time.Since(began); took > 200*time.Millisecond {
+						t.Errorf("told after %s", took)
+					}
+				}
+			}
+		}
+		if !draining {
+			t.Error("nobody was told")
+		}
+		<-ended
+	})
+}
+
 // A stream that asks for lags more often than a node tells them is refused, and so is one more than the node serves.
 func TestNodeBoundsItsWatchers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

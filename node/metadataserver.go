@@ -81,7 +81,7 @@ func (s *metadataServer) instance(up *running, hm *metadata.HostMap, h metadata.
 	}
 	in.Incarnation, in.Sequence = int64(s.n.incarnation), s.n.sequence.Load()
 	in.Interval, in.LastHeard = durationpb.New(s.n.cfg.ReportInterval), durationpb.New(0)
-	in.InFlight = s.n.inFlight.Load()
+	in.InFlight, in.Draining = s.n.inFlight.Load(), s.n.drain.begun()
 	in.Misplaced, in.Dropped = misplacedProto(up.tasks.met.misplaced()), droppedProto(up.tasks.met.dropped())
 	now := time.Now()
 	for _, r := range up.replicas.list() {
