@@ -117,6 +117,7 @@ func (o Options) badger(dir string) badger.Options {
 	}
 	return badger.DefaultOptions(dir).
 		WithInMemory(o.InMemory).
+		WithBypassLockGuard(dirsAreLocked).
 		WithSyncWrites(o.SyncWrites).
 		WithMemTableSize(o.MemTableBytes).
 		WithNumMemtables(2).
