@@ -45,8 +45,8 @@ func (s *KV) Apply(changes []Change, at Checkpoint) error {
 	next := now.at.advance(at)
 	schema := s.id.Schema
 	for i := range changes {
-		if err := schema.CheckKey(changes[i].Key); err != nil {
-			return fmt.Errorf("apply change %d, a key of %d bytes in a %s store: %w", i, len(changes[i].Key), schema.Kind, err)
+		if err := schema.CheckChange(&changes[i]); err != nil {
+			return fmt.Errorf("apply change %d: %w", i, err)
 		}
 		next.StreamTime, _ = schema.Admit(next.StreamTime, changes[i].Key)
 	}

@@ -82,12 +82,9 @@ func (s Schema) ToChangelog(c Change) (key, value []byte, timestamp int64, err e
 	if s.Kind == KindKeyValue {
 		return c.Key, value, c.Timestamp, nil
 	}
-	escapedKey, first, second, err := s.split(c.Key)
-	if err == nil {
-		key, err = unescape(escapedKey)
-	}
+	key, first, second, err := s.parse(c.Key)
 	if err != nil {
-		return nil, nil, 0, fmt.Errorf("internal key of %d bytes of a %s store: %w", len(c.Key), s.Kind, err)
+		return nil, nil, 0, err
 	}
 	switch s.Kind {
 	case KindWindow:

@@ -1,5 +1,5 @@
-// Package store keeps the state of tasks: a key-value store partition in a Badger database of its own (KV), and the
-// uncommitted writes of a transaction over it (Overlay).
+// Package store keeps the state of tasks: a store partition in a Badger database of its own (KV), and the uncommitted
+// writes of a transaction over it (Overlay). A store is of one of four kinds: key-value, window, session or versioned.
 //
 // It owns what is on disk, how it survives a crash, and what a read sees. It knows nothing of Kafka: a position is
 // the next changelog offset to apply, and who calls Apply (a task after its commit, a restore, a standby's tail)
@@ -55,6 +55,53 @@
 //
 // Any key and any value up to 64 MiB is kept (1 MiB in memory). Keys are prefixed, long keys are hashed, ranges are in
 // the byte order of the whole keys (keys.go). A put of nothing is an empty value; a delete is Badger's delete marker.
+//
+// # Kinds
+//
+// All kinds are one machine: a KV maps keys to values, and a Schema (kind, window size, retention; part of the identity)
+// says what the keys are. A codec stands between three forms of the same thing:
+//
+//	what users see         internal key                changelog record (Kafka Streams 4.x)
+//	key                    key                         key = value
+//	key, window start      key' 00 01 start            key start 00000000 = value
+//	key, session           key' 00 01 end start        key end start = value
+//	key, version from      key' 00 01 timestamp        key = value, the record's timestamp is the version's
+//
+// Internal keys sort by key, then by time, whatever bytes the keys have (timekey.go), so every query of a kind is a range
+// of the KV: WindowReader, SessionReader, VersionedReader and KeyValueReader are thin readers of any Reader (the newest
+// state, a Snapshot, an Overlay), and WindowStore, SessionStore and VersionedStore also write to an Overlay. Crash safety,
+// whole visibility, undo and witnesses are the KV's and know nothing of kinds. Schema.FromChangelog and Schema.ToChangelog
+// are the way from and to records; Schema.Coalesce leaves the last of each internal key in a batch, since the last by
+// record key would lose versions. A deletion of a version is itself a version and stored as one; a deleted window or
+// session is gone.
+//
+// # Stream time and retention
+//
+// The stream time of a partition is the largest window start, session end or version timestamp that was put or deleted.
+// It is in the position entry, and so moves in the same step as the data; an overlay adds what its own writes moved,
+// which nobody else sees before the commit. No wall clock and no Badger TTL takes part: what a read answers is a function
+// of the changes up to the position, alike on active, standby, restored and reopened stores.
+//
+// A window or session at or before stream time - retention is hidden by the readers of the KV and of the overlay, in raw
+// ranges too. Writes of such are dropped (Schema.Admit), which Put of a WindowStore tells its caller. Of a versioned store
+// nothing is hidden by its key alone: the latest version of a key is always there; an older one is until it ended at or
+// before stream time - retention; a version put below that is refused. VersionedReader judges by the versions and the
+// stream time of one pinned state. In one transaction the versions go to the changelog in the order of their times: a
+// store that takes them one by one then refuses none that the overlay took.
+//
+// What is hidden for good is deleted later, a portion with each Apply (purge.go), without a tombstone in the changelog.
+//
+// Kafka's compaction may remove the record that moved the stream time last, or the latest of several versions of a key when
+// an older one was put after it. Kafka Streams has the same limits and sets a changelog's min.compaction.lag.ms and
+// retention.ms so that they do not matter within the retention.
+//
+// # Scans
+//
+// Ranges of keys include both ends unless told otherwise (KeyRange), times include both (Times), nil is no bound. A scan
+// without values (ScanOptions.KeysOnly) reads none, and a filter by time is asked before the value is read. Each entry has
+// a cursor, which is its internal key: a scan goes on behind it on any replica, in the state that it finds there. A scan
+// that is cut short by Close ends with ErrClosed; one that is left holds nothing. Stats estimates the number of entries from
+// Badger's tables, Count counts.
 //
 // # Bytes
 //

@@ -346,7 +346,7 @@ func FuzzChangelogRecordsRoundTrip(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := schema.CheckKey(c.Key); err != nil {
+		if err := schema.CheckChange(&c); err != nil {
 			t.Fatalf("%q becomes the key %q: %v", key, c.Key, err)
 		}
 		k, v, ts, err := schema.ToChangelog(c)

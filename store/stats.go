@@ -16,8 +16,8 @@ const (
 
 // Stats is about how large a store is.
 type Stats struct {
-	// Entries is the number of keys: exact up to 10,000, above that an estimate that may count overwritten and deleted
-	// versions that are not yet compacted away.
+	// Entries is the number of keys, windows, sessions or versions: exact up to 10,000, above that an estimate that may
+	// count what was overwritten or deleted and is not yet compacted away. What is expired and not yet removed counts.
 	Entries int64
 
 	// TableBytes is the size of the sorted tables. Logs, of a few memtables' size, and values above about 1 MiB, which

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 )
@@ -25,7 +26,10 @@ const (
 	timeBytes = 8
 )
 
-var errBadTimedKey = errors.New("malformed internal key")
+var (
+	errBadTimedKey    = errors.New("malformed internal key")
+	errDeletedVersion = errors.New("a version is removed; a deletion of a key is a version to be put")
+)
 
 // appendEscaped appends key'.
 func appendEscaped(dst, key []byte) []byte {
@@ -87,17 +91,67 @@ func (s Schema) split(internal []byte) (escapedKey []byte, first, second int64, 
 	return internal[:n-2], first, second, nil
 }
 
-// CheckKey returns an error for what is no internal key of this kind. Every key is one of a key-value store.
-func (s Schema) CheckKey(internal []byte) error {
+// parse takes an internal key apart, into memory of its own. It is not for a key-value store.
+func (s Schema) parse(internal []byte) (key []byte, first, second int64, err error) {
+	escapedKey, first, second, err := s.split(internal)
+	if err == nil {
+		key, err = unescape(escapedKey)
+	}
+	if err != nil {
+		return nil, 0, 0, fmt.Errorf("internal key of %d bytes in a %s store: %w", len(internal), s.Kind, err)
+	}
+	return key, first, second, nil
+}
+
+// CheckChange returns an error for a change that is none of this kind: its key is no internal key, or it removes a version,
+// where a version that says so is to be put (Schema.FromChangelog makes one).
+func (s Schema) CheckChange(c *Change) error {
 	if !s.timed() {
 		return nil
 	}
-	key, _, _, err := s.split(internal)
-	if err != nil {
-		return err
+	if s.Kind == KindVersioned && c.Delete {
+		return errDeletedVersion
 	}
-	_, err = unescape(key)
+	_, _, _, err := s.parse(c.Key)
 	return err
+}
+
+// Span is what an internal key says of time, in milliseconds: a window from Start to before End, a session from Start to End
+// with both, a version from Start on, whose End is not in its key and is NoEnd here.
+type Span struct {
+	Start, End int64
+}
+
+// Decode returns the user's key and the times of an internal key; a key-value store's key is the user's.
+func (s Schema) Decode(internal []byte) (key []byte, span Span, err error) {
+	if !s.timed() {
+		return bytes.Clone(internal), Span{}, nil
+	}
+	key, first, second, err := s.parse(internal)
+	switch {
+	case err != nil:
+		return nil, Span{}, err
+	case s.Kind == KindWindow:
+		return key, Span{first, s.windowEnd(first)}, nil
+	case s.Kind == KindSession:
+		return key, Span{second, first}, nil
+	}
+	return key, Span{first, NoEnd}, nil
+}
+
+// WindowKey is the internal key of a key in the window that starts at a time, in milliseconds.
+func WindowKey(key []byte, start int64) []byte {
+	return internalKey(key, start)
+}
+
+// SessionKey is the internal key of a key's session.
+func SessionKey(key []byte, start, end int64) []byte {
+	return internalKey(key, end, start)
+}
+
+// VersionKey is the internal key of a key's version.
+func VersionKey(key []byte, timestamp int64) []byte {
+	return internalKey(key, timestamp)
 }
 
 // timeOf is the time that counts for expiry: a window's start, a session's end, a version's timestamp.

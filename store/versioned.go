@@ -201,18 +201,16 @@ func (q *versionQuery) forward(yield func(Version) bool) error {
 
 // backward goes from the version at the highest time down.
 func (q *versionQuery) backward(yield func(Version) bool) error {
-	top, next := q.times.To, int64(NoEnd)
-	var err error
-	switch {
-	case q.o.After != nil && q.after <= top:
+	top := q.times.To
+	if q.o.After != nil && q.after <= top {
 		if q.after == math.MinInt64 {
 			return nil
 		}
-		top, next = q.after-1, q.after
-	default:
-		if next, err = q.v.next(q.sn, q.key, top); err != nil {
-			return err
-		}
+		top = q.after - 1
+	}
+	next, err := q.v.next(q.sn, q.key, top)
+	if err != nil {
+		return err
 	}
 	sc := versionScan(q.key, Times{math.MinInt64, top}, true)
 	sc.KeysOnly = q.o.KeysOnly
@@ -296,13 +294,9 @@ func (g *versionGroup) end() bool {
 	if g.found == nil || g.found.Empty || g.next != NoEnd && g.ms < g.horizon {
 		return true
 	}
-	escapedKey, _, _, err := g.v.schema.split(g.found.Key)
-	var key []byte
-	if err == nil {
-		key, err = unescape(escapedKey)
-	}
+	key, _, _, err := g.v.schema.parse(g.found.Key)
 	if err != nil {
-		g.yield(Version{}, corruptf("internal key of %d bytes: %w", len(g.found.Key), err))
+		g.yield(Version{}, corruptf("%w", err))
 		return false
 	}
 	out := g.v.version(key, g.next, *g.found)

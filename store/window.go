@@ -87,7 +87,7 @@ func (s Schema) windowEnd(start int64) int64 {
 }
 
 // decoded turns entries into those of a kind. A key that is none of the kind's ends it with an error.
-func decoded[E any](entries iter.Seq2[Entry, error], s Schema, make func(key []byte, first, second int64, e Entry) E) iter.Seq2[E, error] {
+func decoded[E any](entries iter.Seq2[Entry, error], s Schema, of func(key []byte, first, second int64, e Entry) E) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		var none E
 		for e, err := range entries {
@@ -95,16 +95,12 @@ func decoded[E any](entries iter.Seq2[Entry, error], s Schema, make func(key []b
 				yield(none, err)
 				return
 			}
-			escapedKey, first, second, err := s.split(e.Key)
-			var key []byte
-			if err == nil {
-				key, err = unescape(escapedKey)
-			}
+			key, first, second, err := s.parse(e.Key)
 			if err != nil {
-				yield(none, corruptf("internal key of %d bytes: %w", len(e.Key), err))
+				yield(none, corruptf("%w", err))
 				return
 			}
-			if !yield(make(key, first, second, e), nil) {
+			if !yield(of(key, first, second, e), nil) {
 				return
 			}
 		}

@@ -109,7 +109,7 @@ func (f *Fake) apply(changes []store.Change, at store.Checkpoint) error {
 		}
 	}
 	for _, c := range changes {
-		if err := f.id.Schema.CheckKey(c.Key); err != nil {
+		if err := f.id.Schema.CheckChange(&c); err != nil {
 			return err
 		}
 	}

@@ -62,6 +62,7 @@ func RunKinds(t *testing.T, h KindHarness) {
 		"SessionsAreFoundByTheTimesTheyOverlap":         sessionsFound,
 		"ApplyRefusesKeysThatAreNoneOfTheKind":          applyRefusesOtherKeys,
 		"VersionsBetweenTwoTimesAreThoseThatHeldWithin": versionsBetween,
+		"InternalKeysTellKeyAndTimes":                   internalKeysDecode,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, h) })
 	}

@@ -139,6 +139,13 @@ func applyRefusesOtherKeys(t *testing.T, h KindHarness) {
 		if err := s.Apply([]store.Change{{Key: []byte("plain"), Value: []byte("v")}}, store.Checkpoint{Position: 1}); err == nil || s.Position() != -1 {
 			t.Errorf("%s: Apply of a plain key: %v, position %d", schema, err, s.Position())
 		}
+		if schema.Kind != store.KindVersioned {
+			continue
+		}
+		gone := store.Change{Key: store.VersionKey([]byte("k"), t0), Delete: true}
+		if err := s.Apply([]store.Change{gone}, store.Checkpoint{Position: 1}); err == nil || s.Position() != -1 {
+			t.Errorf("Apply of a version's removal: %v, position %d", err, s.Position())
+		}
 	}
 }
 
@@ -367,5 +374,26 @@ func versionsBetween(t *testing.T, h KindHarness) {
 			}
 			expect(t, fmt.Sprintf("all as of %s reverse=%v", rel(ms), reverse), strings.Join(out, " "), want)
 		}
+	}
+}
+
+func internalKeysDecode(t *testing.T, _ KindHarness) {
+	for name, c := range map[string]struct {
+		schema   store.Schema
+		internal []byte
+		want     store.Span
+	}{
+		"window":        {WindowSchema, store.WindowKey([]byte("k\x00"), t0), store.Span{Start: t0, End: t0 + 60000}},
+		"endless":       {WindowSchema, store.WindowKey([]byte("k\x00"), math.MaxInt64-5), store.Span{Start: math.MaxInt64 - 5, End: math.MaxInt64}},
+		"session":       {SessionSchema, store.SessionKey([]byte("k\x00"), t0, t0+5), store.Span{Start: t0, End: t0 + 5}},
+		"version":       {VersionedSchema, store.VersionKey([]byte("k\x00"), -5), store.Span{Start: -5, End: store.NoEnd}},
+		"a plain store": {store.Schema{}, []byte("k\x00"), store.Span{}},
+	} {
+		if key, span, err := c.schema.Decode(c.internal); err != nil || string(key) != "k\x00" || span != c.want {
+			t.Errorf("%s: %q %+v err=%v, want %+v", name, key, span, err, c.want)
+		}
+	}
+	if _, _, err := WindowSchema.Decode([]byte("k")); err == nil {
+		t.Error("a plain key decodes as a window's")
 	}
 }
