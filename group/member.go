@@ -43,6 +43,9 @@ type Membership struct {
 	Before *assign.Map
 	// Received is when the assignment came. What Assignment.Lost tells counts from here.
 	Received time.Time
+	// TookPlace says that the group had a member of this node's id when this process joined first, or that it may have had
+	// one: another process, whose place this one has taken and which may not know yet.
+	TookPlace bool
 }
 
 // A Config is what a member needs to know of its node. Every field is required but Rack, which may be empty. The functions
@@ -138,7 +141,7 @@ type Member struct {
 	lastGeneration int32
 	lastReceived   time.Time
 	joined         bool                 // has joined before
-	wasEmpty       bool                 // the group had no members when this process asked, right before it joined first
+	found          foundGroup           // right before this process joined first
 	told           metadata.Incarnation // that the group knows this process by
 
 	// Beat's alone:
@@ -269,7 +272,7 @@ func (m *Member) join(ctx context.Context) error {
 		claimed = m.cfg.Owned()
 	}
 	if !m.joined && id == "" {
-		m.wasEmpty = m.groupIsEmpty(ctx)
+		m.found = m.look(ctx)
 	}
 	self := assign.Member{
 		Node: metadata.NodeID(m.cfg.NodeID), Incarnation: m.cfg.Incarnation, Address: m.cfg.Address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
@@ -330,6 +333,7 @@ func (m *Member) join(ctx context.Context) error {
 	kafka.Poke(m.beatNow)
 	m.cfg.Assigned(&Membership{
 		Generation: metadata.Generation(resp.Generation), Assignment: am, Given: given, Claimed: claimed, Before: before, Received: received,
+		TookPlace: m.found.namesake,
 	})
 	return nil
 }
@@ -350,19 +354,36 @@ func (m *Member) before(self assign.Member) *assign.Member {
 	return &old
 }
 
-// groupIsEmpty says whether the group has no members now, so that nobody can have tasks. Not to know is no.
-func (m *Member) groupIsEmpty(ctx context.Context) bool {
+// A foundGroup is what a process saw of the group before it joined.
+type foundGroup struct {
+	empty    bool // it had no members, so nobody can have tasks
+	namesake bool // it had a member of this node's id
+}
+
+// look looks at the group. What cannot be known is the worse.
+func (m *Member) look(ctx context.Context) foundGroup {
 	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
+	unknown := foundGroup{namesake: true}
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Groups = []string{m.cfg.Group}
 	resp, err := req.RequestWith(ctx, m.cfg.Client)
 	if err != nil || len(resp.Groups) != 1 {
-		return false
+		return unknown
 	}
 	g := resp.Groups[0]
-	err = kerr.ErrorForCode(g.ErrorCode)
-	return errors.Is(err, kerr.GroupIDNotFound) || err == nil && (g.State == "Empty" || g.State == "Dead")
+	switch err := kerr.ErrorForCode(g.ErrorCode); {
+	case errors.Is(err, kerr.GroupIDNotFound):
+		return foundGroup{empty: true}
+	case err != nil:
+		return unknown
+	}
+	return foundGroup{
+		empty: g.State == "Empty" || g.State == "Dead",
+		namesake: slices.ContainsFunc(g.Members, func(o kmsg.DescribeGroupsResponseGroupMember) bool {
+			return o.InstanceID == nil || *o.InstanceID == m.cfg.NodeID
+		}),
+	}
 }
 
 // missedGeneration says whether the group had a generation between two of this node. A static member that does not
@@ -454,7 +475,7 @@ func (m *Member) losses(hosts []assign.MapHost, generation int32) []assign.Lost 
 	switch {
 	case m.last != nil && generation == m.lastGeneration+1:
 		return assign.Losses(m.last, time.Since(m.lastReceived), hosts, m.cfg.Lease.length)
-	case m.last == nil && m.wasEmpty:
+	case m.last == nil && m.found.empty:
 		return nil // whoever had tasks left long ago
 	default:
 		return assign.UnknownLoss(m.cfg.Tasks(), m.cfg.Lease.length)

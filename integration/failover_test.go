@@ -422,3 +422,28 @@ func TestDrainByHandEndsTheNode(t *testing.T) {
 		w.settle()
 	})
 }
+
+// A node that joins reads up beside the others before it is given anything, and what moves to it then moves in a moment.
+func TestJoiningNodeFailsNoRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTrio(t)
+		defer w.stop()
+		end := w.reads(map[string]*iqv1.ReadPolicy{
+			"any":    anyReplica(),
+			"strong": {Mode: iqv1.ReadPolicy_MODE_STRONG, Wait: durationpb.New(2 * time.Second)},
+		})
+		w.nodes["d"] = w.StartNode("d")
+		w.Eventually(time.Minute, "d has its share", func() error {
+			if ps, err := runningActives(t, w.nodes["d"]); err != nil || len(ps) == 0 {
+				return fmt.Errorf("d runs %v: %w", ps, err)
+			}
+			return nil
+		})
+		time.Sleep(5 * time.Second)
+		longest := end()
+		if longest["any"] > 150*time.Millisecond || longest["strong"] > 700*time.Millisecond {
+			t.Errorf("the slowest reads took %v", longest)
+		}
+		w.Eventually(10*time.Second, "exact", w.exact)
+	})
+}

@@ -85,7 +85,10 @@ func (w *worker) abandon(ctx context.Context) {
 func (w *worker) reassign(a *group.Membership) {
 	w.generation = a.Generation
 	if w.holdUntil.IsZero() {
-		w.holdUntil = time.Now().Add(w.holdOff)
+		w.holdUntil = a.Received
+		if a.TookPlace {
+			w.holdUntil = a.Received.Add(w.holdOff)
+		}
 	}
 	keep := make(map[metadata.TaskID]bool, len(a.Given.Active))
 	for _, id := range a.Given.Active {
