@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -77,12 +79,37 @@ func ListOffsets(ctx context.Context, cl *kgo.Client, tps []metadata.TopicPartit
 	return got, nil
 }
 
+// A Commit is what a group has committed, or is to commit, for one input partition.
+type Commit struct {
+	Offset int64 // of the next record; -1 stands for none
+	// Metadata is text that the group keeps with the offset, at most the broker's offset.metadata.max.bytes (4096 by default).
+	Metadata string
+}
+
 // ErrUnstable says that a transaction's offsets are not decided yet.
 var ErrUnstable = errors.New("a transaction with these offsets is not decided yet")
 
-// CommittedOffsets asks the group's coordinator for committed offsets; -1 stands for none. With stable it fails with
-// ErrUnstable while a transaction that committed offsets of one of tps is open (KIP-447).
+// CommittedOffsets is Committed without the metadata.
 func CommittedOffsets(ctx context.Context, cl *kgo.Client, group string, tps []metadata.TopicPartition, stable bool) (map[metadata.TopicPartition]int64, error) {
+	commits, err := Committed(ctx, cl, group, tps, stable)
+	if err != nil {
+		return nil, err
+	}
+	return OffsetsOf(commits), nil
+}
+
+// OffsetsOf are the offsets of commits.
+func OffsetsOf(commits map[metadata.TopicPartition]Commit) map[metadata.TopicPartition]int64 {
+	offsets := make(map[metadata.TopicPartition]int64, len(commits))
+	for tp, c := range commits {
+		offsets[tp] = c.Offset
+	}
+	return offsets
+}
+
+// Committed asks the group's coordinator for what is committed. With stable it fails with ErrUnstable while a transaction
+// that committed offsets of one of tps is open (KIP-447).
+func Committed(ctx context.Context, cl *kgo.Client, group string, tps []metadata.TopicPartition, stable bool) (map[metadata.TopicPartition]Commit, error) {
 	g := kmsg.NewOffsetFetchRequestGroup()
 	g.Group = group
 	req := kmsg.NewPtrOffsetFetchRequest()
@@ -104,20 +131,24 @@ func CommittedOffsets(ctx context.Context, cl *kgo.Client, group string, tps []m
 	if err != nil {
 		return nil, fmt.Errorf("ask for committed offsets of group %s: %w", group, err)
 	}
-	got := make(map[metadata.TopicPartition]int64, len(tps))
-	take := func(topic string, partition int32, offset int64, code int16) error {
+	got := make(map[metadata.TopicPartition]Commit, len(tps))
+	take := func(topic string, partition int32, offset int64, text *string, code int16) error {
 		switch err := kerr.ErrorForCode(code); {
 		case errors.Is(err, kerr.UnstableOffsetCommit):
 			return ErrUnstable
 		case err != nil:
 			return fmt.Errorf("ask for the committed offset of %s-%d: %w", topic, partition, err)
 		}
-		got[metadata.TopicPartition{Topic: topic, Partition: partition}] = offset
+		c := Commit{Offset: offset}
+		if text != nil {
+			c.Metadata = *text
+		}
+		got[metadata.TopicPartition{Topic: topic, Partition: partition}] = c
 		return nil
 	}
 	for _, t := range resp.Topics {
 		for _, p := range t.Partitions {
-			if err := take(t.Topic, p.Partition, p.Offset, p.ErrorCode); err != nil {
+			if err := take(t.Topic, p.Partition, p.Offset, p.Metadata, p.ErrorCode); err != nil {
 				return nil, err
 			}
 		}
@@ -125,7 +156,7 @@ func CommittedOffsets(ctx context.Context, cl *kgo.Client, group string, tps []m
 	for _, g := range resp.Groups {
 		for _, t := range g.Topics {
 			for _, p := range t.Partitions {
-				if err := take(t.Topic, p.Partition, p.Offset, p.ErrorCode); err != nil {
+				if err := take(t.Topic, p.Partition, p.Offset, p.Metadata, p.ErrorCode); err != nil {
 					return nil, err
 				}
 			}
@@ -145,16 +176,17 @@ type Committer struct {
 
 // CommitOffsets commits offsets outside of any transaction, for input that led to nothing being produced: a transaction of
 // offsets alone is one that the client does not know to have begun and would never end.
-func CommitOffsets(ctx context.Context, cl *kgo.Client, by Committer, offsets map[metadata.TopicPartition]int64) error {
+func CommitOffsets(ctx context.Context, cl *kgo.Client, by Committer, commits map[metadata.TopicPartition]Commit) error {
 	err := retry(ctx, func() error {
 		req := kmsg.NewPtrOffsetCommitRequest()
 		req.Group, req.Generation, req.MemberID, req.InstanceID = by.Group, by.Generation, by.MemberID, &by.Instance
-		for topic, partitions := range byTopic(metadata.Position(offsets).Sorted()) {
+		for topic, partitions := range byTopic(sortedCommits(commits)) {
 			rt := kmsg.NewOffsetCommitRequestTopic()
 			rt.Topic = topic
 			for _, p := range partitions {
 				rp := kmsg.NewOffsetCommitRequestTopicPartition()
-				rp.Partition, rp.Offset, rp.LeaderEpoch = p, offsets[metadata.TopicPartition{Topic: topic, Partition: p}], -1
+				c := commits[metadata.TopicPartition{Topic: topic, Partition: p}]
+				rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata = p, c.Offset, -1, &c.Metadata
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			req.Topics = append(req.Topics, rt)
@@ -176,4 +208,8 @@ func CommitOffsets(ctx context.Context, cl *kgo.Client, by Committer, offsets ma
 		return fmt.Errorf("commit offsets: %w", err)
 	}
 	return nil
+}
+
+func sortedCommits(commits map[metadata.TopicPartition]Commit) []metadata.TopicPartition {
+	return slices.SortedFunc(maps.Keys(commits), metadata.TopicPartition.Compare)
 }

@@ -151,8 +151,8 @@ func (p *Producer) Flush(ctx context.Context) error {
 	return nil
 }
 
-// CommitOffsets adds the offsets to the transaction in the name of by, with requests of cl.
-func (p *Producer) CommitOffsets(ctx context.Context, cl *kgo.Client, by Committer, offsets map[metadata.TopicPartition]int64) error {
+// CommitOffsets adds commits of input offsets to the transaction in the name of by, with requests of cl.
+func (p *Producer) CommitOffsets(ctx context.Context, cl *kgo.Client, by Committer, commits map[metadata.TopicPartition]Commit) error {
 	pid, epoch, err := p.cl.ProducerID(ctx)
 	if err != nil {
 		return fmt.Errorf("producer id: %w", err)
@@ -174,12 +174,13 @@ func (p *Producer) CommitOffsets(ctx context.Context, cl *kgo.Client, by Committ
 		req := kmsg.NewPtrTxnOffsetCommitRequest()
 		req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = txn, by.Group, pid, epoch
 		req.Generation, req.MemberID, req.InstanceID = by.Generation, by.MemberID, &by.Instance
-		for topic, partitions := range byTopic(metadata.Position(offsets).Sorted()) {
+		for topic, partitions := range byTopic(sortedCommits(commits)) {
 			rt := kmsg.NewTxnOffsetCommitRequestTopic()
 			rt.Topic = topic
 			for _, p := range partitions {
 				rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
-				rp.Partition, rp.Offset, rp.LeaderEpoch = p, offsets[metadata.TopicPartition{Topic: topic, Partition: p}], -1
+				c := commits[metadata.TopicPartition{Topic: topic, Partition: p}]
+				rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata = p, c.Offset, -1, &c.Metadata
 				rt.Partitions = append(rt.Partitions, rp)
 			}
 			req.Topics = append(req.Topics, rt)

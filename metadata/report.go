@@ -94,6 +94,12 @@ func (r Report) Validate() error {
 		if s.ActualPartitions < 0 {
 			bad(field+".actual_partitions", s.ActualPartitions, "0 or more")
 		}
+		if s.WindowSize < 0 {
+			bad(field+".window_size", s.WindowSize, "0s or more")
+		}
+		if s.Retention < 0 {
+			bad(field+".retention", s.Retention, "0s or more")
+		}
 	}
 	errs = append(errs, r.validCounts())
 	return errors.Join(errs...)

@@ -215,7 +215,7 @@ func (p Position) Sorted() []TopicPartition {
 type StoreInfo struct {
 	Name        string
 	Partitions  int32
-	Kind        string // "keyvalue"
+	Kind        string // "keyvalue", "window", "session" or "versioned"
 	KeySerde    string
 	ValueSerde  string
 	Partitioner string
@@ -224,6 +224,10 @@ type StoreInfo struct {
 	// never goes back (S14).
 	ChangelogID  string
 	SourceTopics []string
+	// WindowSize is the length of a window store's windows; 0 for others.
+	WindowSize time.Duration
+	// Retention is how long windows, sessions and superseded versions are kept, by stream time; 0 for a key-value store.
+	Retention time.Duration
 	// ActualPartitions is the count that the source topics have now. Reads are refused when it differs from Partitions,
 	// because a key may then live elsewhere than where it is looked for (S29).
 	ActualPartitions int32

@@ -77,11 +77,18 @@ func positionOf(p *iqv1.Position) metadata.Position {
 }
 
 func storeProto(s metadata.StoreInfo) *iqv1.StoreInfo {
-	return &iqv1.StoreInfo{
+	m := &iqv1.StoreInfo{
 		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
 		Partitioner: s.Partitioner, Changelog: s.Changelog, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
 		ChangelogId: s.ChangelogID,
 	}
+	if s.WindowSize > 0 {
+		m.WindowSize = durationpb.New(s.WindowSize)
+	}
+	if s.Retention > 0 {
+		m.Retention = durationpb.New(s.Retention)
+	}
+	return m
 }
 
 func misplacedProto(list []metadata.Misplaced) []*iqv1.Misplaced {

@@ -155,6 +155,7 @@ func (up *running) storeInfos() []metadata.StoreInfo {
 			Name: name, Partitions: up.tasks.counts[name], Kind: spec.Kind.String(),
 			KeySerde: spec.KeySerde, ValueSerde: spec.ValueSerde, Partitioner: spec.Partitioner, Changelog: spec.Changelog,
 			SourceTopics: up.tasks.sources(spec), ActualPartitions: up.tasks.counts[name],
+			WindowSize: spec.WindowSize, Retention: spec.Retention,
 		}
 		if c, ok := changes[name]; ok {
 			info.ActualPartitions = c.actual

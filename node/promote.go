@@ -35,6 +35,7 @@ type promotion struct {
 	notBefore  time.Time
 
 	committed map[metadata.TopicPartition]int64
+	times     streamTimes // as of what is committed
 }
 
 // pauses and limits of a promotion.
@@ -98,10 +99,12 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		}
 		p.fence = p.fence[1:]
 	}
-	committed, err := kafka.CommittedOffsets(rctx, w.cl, w.group, p.task.inputs, true)
+	commits, err := kafka.Committed(rctx, w.cl, w.group, p.task.inputs, true)
 	if err != nil {
 		return err
 	}
+	committed := kafka.OffsetsOf(commits)
+	p.times = committedTimes(commits)
 	if p.committed, err = w.startOffsets(rctx, p.task, committed); err != nil {
 		return err
 	}

@@ -56,6 +56,7 @@ type replica struct {
 	id        metadata.Partition
 	task      metadata.TaskID
 	changelog metadata.TopicPartition
+	schema    store.Schema
 	dir       string
 	set       *replicaSet
 
@@ -73,8 +74,11 @@ type replica struct {
 	caughtUp   atomic.Bool  // has passed restoreEnd
 	broken     atomic.Pointer[brokenStore]
 	resting    atomic.Int64 // until when the tail leaves it alone, in nanoseconds of set.base
-	openAfter  time.Time    // not before a store that could not be opened is tried again; the token's holder alone
-	released   atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
+	foreign    atomic.Int64 // records of the changelog that were skipped, see skipForeign
+	// foreignSaid is when the log told of them last; the token's holder alone.
+	foreignSaid time.Time
+	openAfter   time.Time    // not before a store that could not be opened is tried again; the token's holder alone
+	released    atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
 }
 
 // brokenStore is why a store has to be dropped and rebuilt, or cannot be opened.
@@ -82,8 +86,8 @@ type brokenStore struct{ reason string }
 
 const unknownOffset = -1
 
-func newReplica(set *replicaSet, id metadata.Partition, task metadata.TaskID, changelog metadata.TopicPartition, dir string) *replica {
-	r := &replica{id: id, task: task, changelog: changelog, dir: dir, set: set, writer: make(chan struct{}, 1)}
+func newReplica(set *replicaSet, id metadata.Partition, task metadata.TaskID, changelog metadata.TopicPartition, schema store.Schema, dir string) *replica {
+	r := &replica{id: id, task: task, changelog: changelog, schema: schema, dir: dir, set: set, writer: make(chan struct{}, 1)}
 	r.writer <- struct{}{}
 	r.next.Store(unknownOffset)
 	r.restoreEnd.Store(unknownOffset)
@@ -176,10 +180,12 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 		return
 	}
 	if b.Next > b.From {
-		if err := kv.Apply(changesOf(b), store.Checkpoint{Position: b.Next}); err != nil {
+		changes, foreign, first := changesOf(r.schema, b, kv.Checkpoint().StreamTime)
+		if err := kv.Apply(changes, store.Checkpoint{Position: b.Next}); err != nil {
 			r.applyFailed(err)
 			return
 		}
+		r.skipForeign(foreign, first)
 		r.next.Store(b.Next)
 	}
 	if b.End >= 0 {
@@ -196,25 +202,6 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 	if b.Next > b.From {
 		r.set.news.announce()
 	}
-}
-
-// changesOf reads a batch's records as changes, the last of each key: the batch becomes visible as one.
-func changesOf(b kafka.Batch) []store.Change {
-	changes := make([]store.Change, 0, len(b.Records))
-	last := make(map[string]int, len(b.Records))
-	for _, rec := range b.Records {
-		if rec.Key == nil {
-			continue // nothing that a store wrote; a compacted topic takes none
-		}
-		c := store.Change{Key: rec.Key, Value: rec.Value, Delete: rec.Value == nil, Timestamp: rec.Timestamp.UnixMilli()}
-		if i, ok := last[string(rec.Key)]; ok {
-			changes[i] = c
-			continue
-		}
-		last[string(rec.Key)] = len(changes)
-		changes = append(changes, c)
-	}
-	return changes
 }
 
 // Pauses of the tail before the next try.
@@ -275,7 +262,7 @@ func (r *replica) open(ctx context.Context) error {
 	r.addSample(sample{At: sent, End: end}) // so that its lag is known from the first read on
 	id := store.ID{
 		Application: r.set.application, Store: r.id.Store, Partition: r.id.Partition,
-		Changelog: r.changelog.Topic, TopicID: topic.ID,
+		Changelog: r.changelog.Topic, TopicID: topic.ID, Schema: r.schema,
 	}
 	reason := ""
 	if b := r.broken.Load(); b != nil {

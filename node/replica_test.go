@@ -37,7 +37,7 @@ func newTestReplica(base time.Time, held *group.Lease) *replica {
 	set := &replicaSet{
 		lease: held, base: base, log: slog.New(slog.DiscardHandler), news: newNews(), roles: newNews(), wake: make(chan struct{}, 1),
 	}
-	return newReplica(set, metadata.Partition{Store: "s"}, metadata.TaskID{}, metadata.TopicPartition{Topic: "app-s-changelog"}, "")
+	return newReplica(set, metadata.Partition{Store: "s"}, metadata.TaskID{}, metadata.TopicPartition{Topic: "app-s-changelog"}, store.Schema{}, "")
 }
 
 // The end of a changelog that was made anew lies below the position of the store that followed the old one. That is no lag

@@ -10,12 +10,12 @@ import (
 // skipLogEvery is the shortest time between two lines of the log about the skipped records of one task.
 const skipLogEvery = 10 * time.Second
 
-// A carry is what a task keeps over its runs on this node: how many records it skipped, by reason, and its stream time.
+// A carry is what a task keeps over its runs on this node: how many records it skipped, by reason, and its stream times.
 type carry struct {
-	skipped    map[string]int64
-	streamTime int64
-	logged     int64 // the total that the log told last
-	loggedAt   time.Time
+	skipped  map[string]int64
+	times    streamTimes
+	logged   int64 // the total that the log told last
+	loggedAt time.Time
 }
 
 // keep remembers what the run that ends had committed.
@@ -27,13 +27,13 @@ func (w *worker) keep(t *activeTask) {
 	for reason, n := range t.task.Skipped() {
 		c.skipped[reason] += n
 	}
-	c.streamTime = max(c.streamTime, t.task.StreamTime())
+	c.times = c.times.later(timesOf(t.task))
 }
 
 func (w *worker) carried(t *activeTask) *carry {
 	c := w.carries[t.info.id]
 	if c == nil {
-		c = &carry{skipped: make(map[string]int64), streamTime: -1}
+		c = &carry{skipped: make(map[string]int64), times: noTimes()}
 		w.carries[t.info.id] = c
 	}
 	return c

@@ -63,8 +63,10 @@ type taskStore struct {
 	last    int64          // the largest changelog offset that the commit's records got
 }
 
-// newRun makes the task ready to process from committed on. The caller holds the writer tokens of all its replicas.
-func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int64) error {
+// newRun makes the task ready to process on from what the promotion found committed. The caller holds the writer tokens of
+// all its replicas.
+func (w *worker) newRun(t *activeTask, p *promotion) error {
+	committed := p.committed
 	t.stores, t.inputs, t.counts = nil, nil, &runCounts{}
 	t.changed = func() bool { return w.countsChanged(t.info) }
 	places := make(map[string]*placement, len(t.info.stores)) // by partitioner
@@ -93,7 +95,7 @@ func (w *worker) newRun(t *activeTask, committed map[metadata.TopicPartition]int
 	if err != nil {
 		return err
 	}
-	task.AdvanceStreamTime(w.carried(t).streamTime)
+	w.carried(t).times.later(p.times).advance(task)
 	t.task = task
 	for _, tp := range t.info.inputs {
 		t.position[tp] = committed[tp]
@@ -166,7 +168,7 @@ func recordOf(rec *kgo.Record) topology.Record {
 	return r
 }
 
-// taskOutput implements topology.Output on the worker's transaction.
+// taskOutput implements topology.WindowedOutput on the worker's transaction; the stores of other kinds are in kinds.go.
 type taskOutput struct {
 	w    *worker
 	t    *activeTask
@@ -175,10 +177,8 @@ type taskOutput struct {
 
 // Store implements topology.Output.
 func (o *taskOutput) Store(name string) topology.KeyValueStore {
-	for _, s := range o.t.stores {
-		if s.info.spec.Name == name {
-			return overlayStore{s.overlay, s.check}
-		}
+	if s := o.t.store(name); s != nil {
+		return overlayStore{s.overlay, s.check}
 	}
 	return nil
 }

@@ -152,7 +152,7 @@ func (t *taskTable) newReplica(set *replicaSet, id metadata.Partition) *replica 
 	info := t.byStore[id]
 	for _, s := range info.stores {
 		if s.id == id {
-			return newReplica(set, id, info.id, s.changelog, set.storeDir(id))
+			return newReplica(set, id, info.id, s.changelog, schemaOf(s.spec), set.storeDir(id))
 		}
 	}
 	panic("store " + id.String() + " has no task") // byStore is made of the tasks' stores

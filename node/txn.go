@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
@@ -62,19 +61,21 @@ func (w *worker) step(name string) error {
 func (w *worker) commit() (err error) {
 	ctx, cancel := context.WithTimeout(w.ctx, w.commitTimeout)
 	defer cancel()
-	offsets := make(map[metadata.TopicPartition]int64)
+	offsets := make(map[metadata.TopicPartition]kafka.Commit)
 	var dirty []*activeTask
 	for _, t := range w.sorted() {
 		if t.stage == stageRunning && len(t.dirty) > 0 {
 			dirty = append(dirty, t)
-			maps.Copy(offsets, t.dirty)
+			t.commits(offsets)
 		}
 	}
 	if err := w.step(stepProduce); err != nil {
 		return err
 	}
 	for _, t := range dirty {
-		w.produceChanges(ctx, t)
+		if err := w.produceChanges(ctx, t); err != nil {
+			return err
+		}
 	}
 	if err := w.step(stepFlush); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (w *worker) commit() (err error) {
 // commitOffsets puts the offsets into the transaction, or commits them alone when nothing was produced. The group may
 // have counted its generation up just now, with this node in it: then the new one is waited for and used, since what is
 // in this transaction is still this node's until it has rejoined without it.
-func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[metadata.TopicPartition]int64) error {
+func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[metadata.TopicPartition]kafka.Commit) error {
 	if len(offsets) == 0 {
 		return nil
 	}
@@ -153,25 +154,18 @@ func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[m
 }
 
 // produceChanges sends a task's overlays to their changelogs.
-func (w *worker) produceChanges(ctx context.Context, t *activeTask) {
+func (w *worker) produceChanges(ctx context.Context, t *activeTask) error {
 	for _, s := range t.stores {
 		s.changes, s.last = s.overlay.Changes(), unknownOffset
 		for _, c := range s.changes {
-			rec := &kgo.Record{
-				Topic: s.info.changelog.Topic, Partition: s.info.changelog.Partition,
-				Key: c.Key, Value: c.Value, Timestamp: time.UnixMilli(c.Timestamp),
-			}
-			if rec.Key == nil {
-				rec.Key = []byte{} // an empty key is a key
-			}
-			if c.Delete {
-				rec.Value = nil
-			} else if rec.Value == nil {
-				rec.Value = []byte{}
+			rec, err := s.changelogRecord(c)
+			if err != nil {
+				return err
 			}
 			w.producer.Produce(ctx, t.info.id, rec, func(offset int64) { s.last = max(s.last, offset) })
 		}
 	}
+	return nil
 }
 
 // takeOff says that EndTxn is about to be sent: from here until land Kafka may have committed what is not applied.

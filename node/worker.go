@@ -191,7 +191,7 @@ func (w *worker) start(p *promotion) {
 		return
 	}
 	t.cancel()
-	if err := w.newRun(t, p.committed); err != nil {
+	if err := w.newRun(t, p); err != nil {
 		w.giveTokens(p.task)
 		w.fail(t, err)
 		return
