@@ -72,6 +72,7 @@ type replica struct {
 	next       atomic.Int64 // changelog offset to fetch next; unknown before the store is open
 	restoreEnd atomic.Int64 // the end that restoring must pass, unknown before the first fetch
 	caughtUp   atomic.Bool  // has passed restoreEnd
+	changes    changes      // for those who watch
 	broken     atomic.Pointer[brokenStore]
 	resting    atomic.Int64 // until when the tail leaves it alone, in nanoseconds of set.base
 	foreign    atomic.Int64 // records of the changelog that were skipped, see skipForeign
@@ -185,6 +186,7 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 			r.applyFailed(err)
 			return
 		}
+		r.changes.tailed(kv, b)
 		r.skipForeign(foreign, first)
 		r.next.Store(b.Next)
 	}

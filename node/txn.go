@@ -198,11 +198,13 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 		for _, s := range t.stores {
 			at.Position = s.kv.Position()
 			if len(s.changes) > 0 {
+				from := at.Position
 				at.Position = s.last + 1
 				if err := s.kv.Apply(s.changes, at); err != nil {
 					s.replica.applyFailed(err)
 					return fmt.Errorf("apply to store %s: %w", s.info.id, err)
 				}
+				s.replica.changes.committed(s.kv, from, at.Position, s.changes)
 			}
 			s.overlay.Reset()
 			s.changes = nil
