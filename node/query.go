@@ -47,13 +47,23 @@ func (n *Node) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse
 	if err != nil {
 		return nil, err
 	}
-	resp, err := n.tryKey(ctx, p, req)
+	var resp *iqv1.GetResponse
+	err = n.await(ctx, p, func() (err error) {
+		resp, err = n.tryKey(ctx, p, req)
+		return err
+	})
+	return resp, err
+}
+
+// await tries a read, and again with each news as long as the policy waits and that may help.
+func (n *Node) await(ctx context.Context, p policy, try func() error) error {
+	err := try()
 	if p.wait == 0 || !waitHelps(err) {
-		return resp, err
+		return err
 	}
 	if n.waiting.Add(1) > int64(n.cfg.MaxWaiting) {
 		n.waiting.Add(-1)
-		return nil, &iqerr.OverloadedError{Node: n.cfg.NodeID, InFlight: int64(n.cfg.MaxWaiting), Limit: int64(n.cfg.MaxWaiting), RetryAfter: noActiveRetry}
+		return &iqerr.OverloadedError{Node: n.cfg.NodeID, InFlight: int64(n.cfg.MaxWaiting), Limit: int64(n.cfg.MaxWaiting), RetryAfter: noActiveRetry}
 	}
 	defer n.waiting.Add(-1)
 	timeout := time.NewTimer(p.wait)
@@ -61,18 +71,17 @@ func (n *Node) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse
 	for {
 		changed := n.news.wait()
 		if n.closing.Load() { // a node that stops waits for the reads that run
-			return nil, &iqerr.ClosingError{Node: n.cfg.NodeID}
+			return &iqerr.ClosingError{Node: n.cfg.NodeID}
 		}
-		resp, err = n.tryKey(ctx, p, req)
-		if !waitHelps(err) {
-			return resp, err
+		if err = try(); !waitHelps(err) {
+			return err
 		}
 		select {
 		case <-changed:
 		case <-timeout.C:
-			return nil, err
+			return err
 		case <-ctx.Done():
-			return nil, err
+			return err
 		}
 	}
 }
@@ -90,10 +99,10 @@ func (n *Node) locate(req *iqv1.GetRequest) ([]metadata.Partition, error) {
 	if up == nil {
 		return nil, n.notUp()
 	}
-	if req.GetApplication() != "" && req.GetApplication() != n.group {
-		return nil, iqerr.Invalid("application", req.GetApplication(), "this node runs "+n.group)
+	if err := n.checkStore(up, req.GetStore(), req.GetApplication()); err != nil {
+		return nil, err
 	}
-	if err := up.countIsRight(req.GetStore()); err != nil {
+	if _, err := lookupOf(up.tasks.stores[req.GetStore()].Kind, req); err != nil {
 		return nil, err
 	}
 	if req.Partition != nil {
@@ -118,6 +127,14 @@ func (n *Node) locate(req *iqv1.GetRequest) ([]metadata.Partition, error) {
 		return all[:1], nil
 	}
 	return here, nil
+}
+
+// checkStore refuses another application's store, one that this has not, and one whose partition count has changed.
+func (n *Node) checkStore(up *running, store, application string) error {
+	if application != "" && application != n.group {
+		return iqerr.Invalid("application", application, "this node runs "+n.group)
+	}
+	return up.countIsRight(store)
 }
 
 // notUp is the refusal of a node that has not found Kafka and its topics yet.
@@ -164,9 +181,13 @@ func (n *Node) tryKey(ctx context.Context, p policy, req *iqv1.GetRequest) (*iqv
 	if len(ids) == 0 {
 		return &iqv1.GetResponse{}, nil // no record of this key is kept anywhere
 	}
+	l, err := lookupOf(n.up.Load().tasks.stores[req.GetStore()].Kind, req)
+	if err != nil {
+		return nil, err
+	}
 	var first error
 	for _, id := range ids {
-		resp, err := n.tryRead(ctx, p, id, req)
+		resp, err := n.tryRead(ctx, p, id, l, req.GetExplain())
 		if err == nil {
 			return resp, nil
 		}
@@ -178,68 +199,28 @@ func (n *Node) tryKey(ctx context.Context, p policy, req *iqv1.GetRequest) (*iqv
 }
 
 // tryRead reads once and judges right after the read.
-func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
-	up := n.up.Load()
-	r := up.replicas.get(id)
-	if r == nil {
-		return nil, n.notHosted(up, id)
-	}
-	if p.mode == iqv1.ReadPolicy_MODE_STRONG {
-		if f := r.flight.Load(); f != nil {
-			select {
-			case <-f.done:
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			}
+func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, l lookup, explain bool) (*iqv1.GetResponse, error) {
+	var f found
+	rd, err := n.read(ctx, p, id, func(kv *store.KV) (at store.Checkpoint, err error) {
+		if f, at, err = l.inKV(kv); err != nil || !p.uncommitted {
+			return at, err
 		}
-	}
-	// What makes an active's answer good must hold before the read as well as after it.
-	was, flying := *r.now.Load(), r.flight.Load()
-	heldBefore := r.set.lease.Valid(time.Now())
-	before := r.input.Load() // before the value, so that it never covers what the value does not have
-	kv := r.kv.Load()
-	if kv == nil {
-		return nil, n.notOpen(p, r)
-	}
-	value, found, at, err := kv.Get(req.GetKey())
-	switch {
-	case errors.Is(err, store.ErrClosed):
-		return nil, n.notOpen(p, r)
-	case errors.Is(err, store.ErrCorrupt):
-		return nil, &iqerr.CorruptError{Node: n.cfg.NodeID, Store: id.Store, Partition: id.Partition, Problem: "its data are damaged; they are rebuilt from the changelog"}
-	case err != nil:
+		if seen, err := n.peek(ctx, id, l); err == nil {
+			f = seen
+		} else if !errors.Is(err, errNotActive) {
+			return at, err
+		}
+		return at, nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	if p.uncommitted {
-		if v, ok, err := n.peek(ctx, id, req.GetKey()); err == nil {
-			value, found = v, ok
-		} else if !errors.Is(err, errNotActive) {
-			return nil, err
-		}
+	resp := &iqv1.GetResponse{Found: f.ok, Served: rd.status, InputPosition: positionProto(rd.input)}
+	if f.ok {
+		resp.Value, resp.TimestampMs, resp.ValidUntilMs = f.value.Bytes, f.value.Timestamp, f.until
 	}
-	now := time.Now()
-	st := throughout(was, *r.now.Load())
-	f := facts{
-		standing: st, lag: r.lag(st, at.Position, flying, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
-		leaseValid: heldBefore && r.set.lease.Valid(now),
-	}
-	if st.runsActive() && before != nil {
-		f.input = *before
-	} else if samples := r.samples.Load(); samples != nil {
-		f.input = inputAt(*samples, at.Position)
-	}
-	status := statusProto(n.cfg.NodeID, n.address, metadata.Replica{
-		Partition: id, Role: st.role, State: st.state, Generation: st.generation, Lag: f.lag, LeaseValid: f.leaseValid,
-	})
-	if reason, why := judge(p, f); reason != iqv1.Reason_REASON_UNSPECIFIED {
-		return nil, refuse(p, id, candidate(status, reason, why), req.GetPolicy().GetAtLeast())
-	}
-	resp := &iqv1.GetResponse{Found: found, Served: status, InputPosition: positionProto(f.input)}
-	if found {
-		resp.Value, resp.TimestampMs = value.Bytes, value.Timestamp
-	}
-	if req.GetExplain() {
-		c := candidate(status, iqv1.Reason_REASON_UNSPECIFIED, "within the policy")
+	if explain {
+		c := candidate(rd.status, iqv1.Reason_REASON_UNSPECIFIED, "within the policy")
 		c.Rank = 1
 		resp.Decision = &iqv1.Decision{Store: id.Store, Partition: id.Partition, Candidates: []*iqv1.Candidate{c}}
 	}
@@ -247,23 +228,23 @@ func (n *Node) tryRead(ctx context.Context, p policy, id metadata.Partition, req
 }
 
 // peek asks the worker for a key with its uncommitted writes.
-func (n *Node) peek(ctx context.Context, id metadata.Partition, key []byte) (store.Value, bool, error) {
+func (n *Node) peek(ctx context.Context, id metadata.Partition, l lookup) (found, error) {
 	up := n.up.Load()
-	p := &peek{partition: id, key: key, reply: make(chan peeked, 1)}
+	p := &peek{partition: id, lookup: l, reply: make(chan peeked, 1)}
 	select {
 	case up.worker.peeks <- p:
 	case <-ctx.Done():
-		return store.Value{}, false, ctx.Err()
+		return found{}, ctx.Err()
 	case <-n.stopped:
-		return store.Value{}, false, iqerr.ErrClosing
+		return found{}, iqerr.ErrClosing
 	}
 	select {
 	case got := <-p.reply:
-		return got.value, got.found, got.err
+		return got.found, got.err
 	case <-ctx.Done():
-		return store.Value{}, false, ctx.Err()
+		return found{}, ctx.Err()
 	case <-n.stopped:
-		return store.Value{}, false, iqerr.ErrClosing
+		return found{}, iqerr.ErrClosing
 	}
 }
 

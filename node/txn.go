@@ -1,7 +1,6 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -228,13 +227,12 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 // A peek is a read_uncommitted lookup, answered by the worker between two batches, because only it may look at overlays.
 type peek struct {
 	partition metadata.Partition
-	key       []byte
+	lookup    lookup
 	reply     chan peeked // of capacity one
 }
 
 type peeked struct {
-	value store.Value
-	found bool
+	found found
 	err   error
 }
 
@@ -256,9 +254,8 @@ func (w *worker) answer(p *peek) {
 		if t := w.active[info.id]; t != nil && t.stage == stageRunning {
 			for _, s := range t.stores {
 				if s.info.id == p.partition {
-					v, found, err := s.overlay.Get(p.key)
-					v.Bytes = bytes.Clone(v.Bytes)
-					p.reply <- peeked{v, found, err}
+					f, err := p.lookup.in(s.overlay)
+					p.reply <- peeked{f, err}
 					return
 				}
 			}
