@@ -27,9 +27,10 @@ var allowed = map[string][]string{
 	"assign":      {"metadata"},
 	"kafka":       {"metadata"},
 	"group":       {"assign", "kafka", "metadata"},
-	"node":        {"assign", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "store", "topology"},
+	"node":        {"assign", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "query", "store", "topology"},
+	"query":       {"iqerr", "metadata", "proto/iq/v1"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
-	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
+	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "query", "routing"},
 	"client":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
 
 	// Helpers for tests; no package of the product may import them.
@@ -41,6 +42,7 @@ var allowed = map[string][]string{
 var confined = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
 	"github.com/twmb/franz-go/":    {"group", "kafka", "node"},
+	"github.com/google/cel-go/":    {"query"},
 	"google.golang.org/grpc":       {"node", "router", "client", "iqerr", "proto/iq/v1"},
 }
 

@@ -34,10 +34,8 @@ const (
 	keyAtLeast       = "at_least"
 	keyBestOffsetLag = "best_offset_lag"
 	keyBestTimeLag   = "best_time_lag"
+	keyWaited        = "waited"
 )
-
-// noPartition is ReplicaRefusals.partition of a failure that is not about one partition.
-const noPartition = -1
 
 // details are what a status carries besides code and text.
 type details struct {

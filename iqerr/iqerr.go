@@ -39,6 +39,10 @@ var (
 	ErrClosing = newFact(iqv1.Reason_REASON_CLOSING, "closing")
 	// ErrCorrupt says that the store's data are damaged and being rebuilt.
 	ErrCorrupt = newFact(iqv1.Reason_REASON_CORRUPT, "store data damaged")
+	// ErrPageLost says that a page token or a watch's position cannot be gone on from.
+	ErrPageLost = newFact(iqv1.Reason_REASON_PAGE_LOST, "cannot go on from there; begin anew")
+	// ErrSlowReader says that a stream was ended because its caller did not take what was sent.
+	ErrSlowReader = newFact(iqv1.Reason_REASON_SLOW_READER, "the stream's reader was too slow")
 )
 
 // factError is the type of the sentinels.
@@ -116,6 +120,9 @@ func CodeOf(reason iqv1.Reason) codes.Code {
 		return codes.ResourceExhausted
 	case iqv1.Reason_REASON_CORRUPT:
 		return codes.DataLoss
+	case iqv1.Reason_REASON_PAGE_LOST,
+		iqv1.Reason_REASON_SLOW_READER:
+		return codes.Aborted
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return codes.Internal
@@ -123,7 +130,7 @@ func CodeOf(reason iqv1.Reason) codes.Code {
 
 // Retriable says whether another replica, or another server, may answer a read that failed with err. Reads are
 // idempotent, so that is so for every failure of one server: unreachable, hanging, overloaded, too far behind, damaged,
-// broken. It is not for a wrong request, an unknown store, or a changed partition count. Whoever retries looks at its own
+// broken. It is not for a wrong request, an unknown store, a changed partition count, or a page that is lost. Whoever retries looks at its own
 // context first: a context's end may be that of one attempt, so it is retriable here.
 func Retriable(err error) bool {
 	if err == nil {
@@ -132,7 +139,8 @@ func Retriable(err error) bool {
 	switch ReasonOf(err) {
 	case iqv1.Reason_REASON_STORE_UNKNOWN,
 		iqv1.Reason_REASON_INVALID,
-		iqv1.Reason_REASON_PARTITIONS_CHANGED:
+		iqv1.Reason_REASON_PARTITIONS_CHANGED,
+		iqv1.Reason_REASON_PAGE_LOST:
 		return false
 	case iqv1.Reason_REASON_NOT_READY,
 		iqv1.Reason_REASON_NOT_HOSTED,
@@ -142,7 +150,8 @@ func Retriable(err error) bool {
 		iqv1.Reason_REASON_POSITION_NOT_REACHED,
 		iqv1.Reason_REASON_OVERLOADED,
 		iqv1.Reason_REASON_CLOSING,
-		iqv1.Reason_REASON_CORRUPT:
+		iqv1.Reason_REASON_CORRUPT,
+		iqv1.Reason_REASON_SLOW_READER:
 		return true
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}

@@ -31,7 +31,7 @@ func (e *StoreUnknownError) Unwrap() error { return ErrStoreUnknown }
 
 func (e *StoreUnknownError) encode(d *details) {
 	d.put(keyStore, e.Store)
-	d.add(&iqv1.ReplicaRefusals{Store: e.Store, Partition: noPartition, KnownStores: atMost(e.Known, maxNames)})
+	d.add(&iqv1.ReplicaRefusals{Store: e.Store, Partition: NoPartition, KnownStores: atMost(e.Known, maxNames)})
 }
 
 func decodeStoreUnknown(d *details) error {

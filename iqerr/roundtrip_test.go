@@ -88,6 +88,13 @@ func rows() map[iqv1.Reason]row {
 		iqv1.Reason_REASON_CORRUPT: {ErrCorrupt, codes.DataLoss, true, false, []error{
 			&CorruptError{Node: "a", Store: "orders", Partition: 3, Problem: "checksum of table 000012"},
 		}},
+		iqv1.Reason_REASON_PAGE_LOST: {ErrPageLost, codes.Aborted, false, false, []error{
+			&PageLostError{Store: "orders", Partition: NoPartition, Problem: "the store's changelog was made anew"},
+			&PageLostError{Store: "orders", Partition: 0, Problem: "position 7 is below the changelog's start 9"},
+		}},
+		iqv1.Reason_REASON_SLOW_READER: {ErrSlowReader, codes.Aborted, true, false, []error{
+			&SlowReaderError{Node: "r1", Waited: 30 * time.Second}, &SlowReaderError{},
+		}},
 	}
 }
 

@@ -146,6 +146,10 @@ func decode(d *details) error {
 		return decodeClosing(d)
 	case iqv1.Reason_REASON_CORRUPT:
 		return decodeCorrupt(d)
+	case iqv1.Reason_REASON_PAGE_LOST:
+		return decodePageLost(d)
+	case iqv1.Reason_REASON_SLOW_READER:
+		return decodeSlowReader(d)
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return nil
@@ -178,6 +182,10 @@ func sentinelOf(reason iqv1.Reason) error {
 		return ErrClosing
 	case iqv1.Reason_REASON_CORRUPT:
 		return ErrCorrupt
+	case iqv1.Reason_REASON_PAGE_LOST:
+		return ErrPageLost
+	case iqv1.Reason_REASON_SLOW_READER:
+		return ErrSlowReader
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return nil

@@ -24,7 +24,8 @@ func mayPass(err error) bool {
 		iqv1.Reason_REASON_NO_REPLICA, iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED,
 		iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT, iqv1.Reason_REASON_OVERLOADED:
 		return true
-	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED:
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED,
+		iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_SLOW_READER:
 		return false
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}

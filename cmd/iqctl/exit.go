@@ -69,7 +69,7 @@ func exitCode(err error) int {
 	case iqv1.Reason_REASON_NOT_READY, iqv1.Reason_REASON_NOT_HOSTED, iqv1.Reason_REASON_NO_ACTIVE, iqv1.Reason_REASON_NO_REPLICA,
 		iqv1.Reason_REASON_OVERLOADED, iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT:
 		return exitUnavailable
-	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED:
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED, iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_SLOW_READER:
 		return exitError
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
