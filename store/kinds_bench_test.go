@@ -153,3 +153,31 @@ func BenchmarkWindowApply(b *testing.B) {
 		})
 	}
 }
+
+// TestTypedGetAllocs: a codec on the way costs a key and little else.
+func TestTypedGetAllocs(t *testing.T) {
+	schema := Schema{Kind: KindWindow, WindowSize: time.Second, Retention: time.Hour}
+	s := openKind(t, "", schema, Options{InMemory: true})
+	key := []byte("alice")
+	if err := s.Apply([]Change{{Key: WindowKey(key, 5000), Value: []byte("v")}}, Checkpoint{Position: 1}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := NewWindowReader(s.Reader())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(200, func() { _, _, _ = w.Get(key, 5000) }); n > 24 {
+		t.Errorf("Get allocates %v times, want at most 24", n)
+	}
+	o := NewOverlay(s.Reader())
+	own, err := NewWindowStore(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(200, func() { own.Put(key, 6000, []byte("v"), 1) }); n > 6 {
+		t.Errorf("Put allocates %v times, want at most 6", n)
+	}
+	if n := testing.AllocsPerRun(200, func() { _, _, _ = own.Get(key, 6000) }); n > 4 {
+		t.Errorf("Get of an overlay's own window allocates %v times, want at most 4", n)
+	}
+}

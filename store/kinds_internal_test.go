@@ -55,7 +55,7 @@ func TestExpiredEntriesAreRemovedAsOthersAreWritten(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "store")
 			s := openKind(t, dir, schema, Options{MemTableBytes: 512 << 10})
 			most := 0
-			for round := range int64(600) {
+			for round := range int64(250) {
 				var changes []Change
 				for key := range keys {
 					ms := round*step + int64(key%step)
@@ -78,7 +78,7 @@ func TestExpiredEntriesAreRemovedAsOthersAreWritten(t *testing.T) {
 				if round%20 == 19 {
 					most = max(most, stored(t, s))
 				}
-				if round%150 == 149 {
+				if round%60 == 59 {
 					if err := s.Close(); err != nil {
 						t.Fatal(err)
 					}
