@@ -37,10 +37,11 @@ type changes struct {
 // A step is what one Apply has made visible. It is shared by all subscribers and not written after it was published, but
 // for the events, which the first reader decodes.
 type step struct {
-	kv         *store.KV // that it was applied to
-	from, next int64     // the positions before and after
-	changes    []store.Change
-	records    []*kgo.Record // in place of changes, where the tail has brought them
+	kv         *store.KV      // that it was applied to
+	from, next int64          // the positions before and after
+	changes    []store.Change // of a commit of the active
+	first      int64          // the offset of changes[0], the others' following it; unknownOffset when they do not
+	records    []*kgo.Record  // in place of changes, where the tail has brought them
 	bytes      int
 
 	decode sync.Once
@@ -49,7 +50,7 @@ type step struct {
 
 // An event is one committed record of a changelog.
 type event struct {
-	offset    int64 // unknownOffset in a commit of the active
+	offset    int64 // unknownOffset where the step does not know its changes' offsets
 	key       []byte
 	value     []byte
 	timestamp int64 // of the record, in milliseconds
@@ -57,13 +58,25 @@ type event struct {
 	removed   bool // a tombstone, or a version from which on the key is absent
 }
 
-// committed publishes what the active has committed, in the order of the changelog.
-func (c *changes) committed(kv *store.KV, from, next int64, changed []store.Change) {
+// placed takes note of the changelog offset that the next record of the commit got.
+func (s *taskStore) placed(offset int64) {
+	if s.last == unknownOffset {
+		s.first = offset
+	}
+	s.last = max(s.last, offset)
+}
+
+// committed publishes what the active has committed, in the order of the changelog: the first of changed got the offset
+// first, the last one next-1.
+func (c *changes) committed(kv *store.KV, from, next, first int64, changed []store.Change) {
 	subs := c.subs.Load()
 	if subs == nil {
 		return
 	}
-	st := &step{kv: kv, from: from, next: next, changes: changed}
+	st := &step{kv: kv, from: from, next: next, changes: changed, first: first}
+	if next-first != int64(len(changed)) {
+		st.first = unknownOffset // something of another writer lies between them
+	}
 	for i := range changed {
 		st.bytes += len(changed[i].Key) + len(changed[i].Value) + changeCost
 	}
@@ -168,6 +181,9 @@ func (s *subscriber) take() ([]*step, bool) {
 	return steps, !s.mu.lost
 }
 
+// placed says whether the events' offsets are known.
+func (st *step) placed() bool { return st.changes == nil || st.first != unknownOffset }
+
 // all are the step's events, in the order of the changelog.
 func (st *step) all() []event {
 	st.decode.Do(func() {
@@ -178,7 +194,11 @@ func (st *step) all() []event {
 		}
 		st.events = make([]event, 0, len(st.changes))
 		for i := range st.changes {
-			if e, err := eventOf(schema, &st.changes[i], unknownOffset); err == nil { // the store has taken it
+			offset := int64(unknownOffset)
+			if st.placed() {
+				offset = st.first + int64(i)
+			}
+			if e, err := eventOf(schema, &st.changes[i], offset); err == nil { // the store has taken it
 				st.events = append(st.events, e)
 			}
 		}

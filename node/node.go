@@ -65,6 +65,7 @@ type Node struct {
 	sequence atomic.Int64
 	inFlight atomic.Int32
 	waiting  atomic.Int64
+	watches  watches
 }
 
 // running is what exists once Kafka and the topics are there.

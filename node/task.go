@@ -60,6 +60,7 @@ type taskStore struct {
 	overlay *store.Overlay
 	check   *keyCheck      // nil when nothing is judged
 	changes []store.Change // of the commit in progress
+	first   int64          // the changelog offset of the commit's first record
 	last    int64          // the largest changelog offset that the commit's records got
 }
 

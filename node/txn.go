@@ -155,13 +155,13 @@ func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[m
 // produceChanges sends a task's overlays to their changelogs.
 func (w *worker) produceChanges(ctx context.Context, t *activeTask) error {
 	for _, s := range t.stores {
-		s.changes, s.last = s.overlay.Changes(), unknownOffset
+		s.changes, s.first, s.last = s.overlay.Changes(), unknownOffset, unknownOffset
 		for _, c := range s.changes {
 			rec, err := s.changelogRecord(c)
 			if err != nil {
 				return err
 			}
-			w.producer.Produce(ctx, t.info.id, rec, func(offset int64) { s.last = max(s.last, offset) })
+			w.producer.Produce(ctx, t.info.id, rec, s.placed)
 		}
 	}
 	return nil
@@ -203,7 +203,7 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 					s.replica.applyFailed(err)
 					return fmt.Errorf("apply to store %s: %w", s.info.id, err)
 				}
-				s.replica.changes.committed(s.kv, from, at.Position, s.changes)
+				s.replica.changes.committed(s.kv, from, at.Position, s.first, s.changes)
 			}
 			s.overlay.Reset()
 			s.changes = nil
