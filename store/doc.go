@@ -89,7 +89,7 @@
 // stream time of one pinned state. In one transaction the versions go to the changelog in the order of their times: a
 // store that takes them one by one then refuses none that the overlay took.
 //
-// What is hidden for good is deleted later, a portion with each Apply (purge.go), without a tombstone in the changelog.
+// What is hidden for good is deleted later, in portions with the Applies (purge.go), without a tombstone in the changelog.
 //
 // Kafka's compaction may remove the record that moved the stream time last, or the latest of several versions of a key when
 // an older one was put after it. Kafka Streams has the same limits and sets a changelog's min.compaction.lag.ms and

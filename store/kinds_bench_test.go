@@ -131,23 +131,35 @@ func BenchmarkVersionedGet(b *testing.B) {
 	})
 }
 
-// BenchmarkWindowApply writes windows of a stream time that goes on, so that as many expire as are written.
+// BenchmarkWindowApply writes windows of a stream time that goes on, so that as many expire as are written: 50,000 live.
 func BenchmarkWindowApply(b *testing.B) {
 	for _, size := range []int{1, 1000} {
 		b.Run(fmt.Sprintf("batch=%d", size), func(b *testing.B) {
-			s := benchKind(b, Schema{Kind: KindWindow, WindowSize: time.Second, Retention: 20 * time.Second})
-			now, position := int64(60_000), s.Position()
-			changes := make([]Change, size)
-			b.ReportAllocs()
-			for b.Loop() {
+			id := testID
+			id.Schema = Schema{Kind: KindWindow, WindowSize: time.Second, Retention: 50 * time.Second}
+			s, err := Open(filepath.Join(b.TempDir(), "store"), id, Options{Logger: testLogs})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.Cleanup(func() { _ = s.Close() })
+			now, position := int64(0), int64(0)
+			apply := func(changes []Change) {
 				for i := range changes {
-					now++
-					changes[i] = Change{Key: internalKey(benchKey(rand.IntN(2000)), now/10*10), Value: make([]byte, 100), Timestamp: 1}
+					now++ // one window each
+					changes[i] = Change{Key: internalKey(benchKey(rand.IntN(2000)), now), Value: make([]byte, 100), Timestamp: 1}
 				}
-				position += int64(size)
+				position += int64(len(changes))
 				if err := s.Apply(changes, Checkpoint{Position: position}); err != nil {
 					b.Fatal(err)
 				}
+			}
+			for range 150 {
+				apply(make([]Change, 1000))
+			}
+			changes := make([]Change, size)
+			b.ReportAllocs()
+			for b.Loop() {
+				apply(changes)
 			}
 			b.ReportMetric(float64(b.N)*float64(size)/b.Elapsed().Seconds(), "records/s")
 		})

@@ -99,9 +99,9 @@ func TestExpiredEntriesAreRemovedAsOthersAreWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for i := range int64(200) {
-				c := version(internalKey([]byte("z"), 1e9+19), []byte("z"), 1e9+19)
-				if err := s.Apply([]Change{c}, Checkpoint{Position: 2e6 + i}); err != nil {
+			again := slices.Repeat([]Change{version(internalKey([]byte("z"), 1e9+19), []byte("z"), 1e9+19)}, 100)
+			for i := range int64(100) {
+				if err := s.Apply(again, Checkpoint{Position: 2e6 + i}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -117,8 +117,10 @@ func TestRestingPurgerLooksAtNothing(t *testing.T) {
 	t.Parallel()
 	s := openKind(t, "", Schema{Kind: KindWindow, WindowSize: time.Millisecond, Retention: time.Second}, Options{InMemory: true})
 	put := func(ms, position int64) {
-		if err := s.Apply([]Change{{Key: internalKey([]byte("k"), ms)}}, Checkpoint{Position: position}); err != nil {
-			t.Fatal(err)
+		for range purgeAtLeast { // enough for a portion
+			if err := s.Apply([]Change{{Key: internalKey([]byte("k"), ms)}}, Checkpoint{Position: position}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	put(5000, 1)

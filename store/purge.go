@@ -7,18 +7,19 @@ import (
 	"math"
 )
 
-// What is expired is invisible at once (Schema.Expired), and removed later: each Apply looks at a bounded portion of the
+// What is expired is invisible at once (Schema.Expired), and removed later: an Apply looks at a bounded portion of the
 // store and deletes what was expired before it, in its own batch, so that a crash undoes it like everything else. No
-// tombstone goes to the changelog; each replica purges by itself, and how far it has come shows nowhere. Since an
-// Apply looks at several times as many entries as it writes, a round over the store ends before it has grown much.
+// tombstone goes to the changelog; each replica purges by itself, and how far it has come shows nowhere. Since several
+// times as many entries are looked at as are written, a round over the store ends before it has grown much.
 const (
-	purgePerChange = 4
-	purgeAtLeast   = 64
-	purgeAtMost    = 100_000
+	purgePerChange = 3       // entries that are looked at for each that is written
+	purgeAtLeast   = 512     // small Applies save up for a portion of this many: to begin one costs as much as dozens of entries
+	purgeAtMost    = 100_000 // a portion; a large Apply is not followed by a larger one
 )
 
 // purger goes round the store. The zero value knows nothing and begins a round as soon as there is a stream time.
 type purger struct {
+	saved   int    // entries that may be looked at, by the changes so far
 	rested  bool   // there is no round; until the horizon reaches due nothing can be expired
 	started bool   // a round has a cursor
 	cursor  []byte // the next internal key to look at
@@ -30,13 +31,18 @@ type purger struct {
 func (p *purger) run(s *KV, b *batch, changes int) error {
 	schema, st := s.id.Schema, s.cur.Load()
 	horizon := schema.Horizon(st.at.StreamTime)
-	if !schema.timed() || st.at.StreamTime == NoStreamTime || p.rested && horizon < p.due {
+	if !schema.timed() {
 		return nil
 	}
+	p.saved = min(p.saved+purgePerChange*changes, purgeAtMost)
+	if p.saved < purgeAtLeast || st.at.StreamTime == NoStreamTime || p.rested && horizon < p.due {
+		return nil
+	}
+	portion := p.saved
+	p.saved = 0
 	if p.rested || !p.started {
 		*p = purger{started: true, lowest: math.MaxInt64}
 	}
-	portion := min(purgeAtLeast+purgePerChange*changes, purgeAtMost)
 	done := true
 	prev := purgeEntry{}
 	for e, err := range s.withExpired(st.ts, Scan{From: p.cursor, KeysOnly: true}) {
