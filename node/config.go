@@ -98,6 +98,12 @@ type Config struct {
 	DefaultPolicy iqv1.ReadPolicy_Mode
 	// MaxWaiting bounds the requests held at a time because they asked to wait. Default 1,000; more are OVERLOADED.
 	MaxWaiting int
+	// MaxScans bounds the scans and counts that run at a time, each of which holds snapshots. Default 256; more are
+	// OVERLOADED.
+	MaxScans int
+	// ScanIdle is how long the reader of a scan may take nothing before the scan is ended with SLOW_READER and its snapshots
+	// are released. Default 30s.
+	ScanIdle time.Duration
 	// MaxMessageBytes bounds a gRPC message. Default 64 MiB.
 	MaxMessageBytes int
 	// SyncWrites makes the stores survive a power loss without being rebuilt, at the price of an fsync per commit.
@@ -154,6 +160,8 @@ func (c Config) withDefaults() Config {
 	c.ShutdownTimeout = or(c.ShutdownTimeout, 10*time.Second)
 	c.DefaultPolicy = or(c.DefaultPolicy, iqv1.ReadPolicy_MODE_ACTIVE)
 	c.MaxWaiting = or(c.MaxWaiting, 1_000)
+	c.MaxScans = or(c.MaxScans, 256)
+	c.ScanIdle = or(c.ScanIdle, 30*time.Second)
 	c.MaxMessageBytes = or(c.MaxMessageBytes, 64<<20)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -234,6 +242,7 @@ func (c Config) Validate() error {
 		{"TopicCheckInterval", c.TopicCheckInterval},
 		{"TaskRetry", c.TaskRetry},
 		{"ShutdownTimeout", c.ShutdownTimeout},
+		{"ScanIdle", c.ScanIdle},
 	}
 	for _, p := range positive {
 		if p.value < 0 {
@@ -242,6 +251,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxPollRecords < 1 || c.MaxPollRecords > maxPollRecordLimit {
 		bad("MaxPollRecords", c.MaxPollRecords, "must be 1 to 1,000,000")
+	}
+	if c.MaxScans < 1 {
+		bad("MaxScans", c.MaxScans, "must be at least 1")
 	}
 	if c.ReportInterval < minReportInterval {
 		bad("ReportInterval", c.ReportInterval, "must be at least 10ms")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
@@ -19,7 +20,8 @@ import (
 // what the node knows right after the read of the value, so that no bound is honoured by an older look (I4).
 type queryServer struct {
 	iqv1.UnimplementedQueryServiceServer
-	n *Node
+	n     *Node
+	scans atomic.Int64 // scans and counts that run
 }
 
 // Get implements QueryService.
