@@ -101,8 +101,10 @@ type Config struct {
 	// MaxScans bounds the scans and counts that run at a time, each of which holds snapshots. Default 256; more are
 	// OVERLOADED.
 	MaxScans int
-	// ScanIdle is how long the reader of a scan may take nothing before the scan is ended with SLOW_READER and its snapshots
-	// are released. Default 30s.
+	// MaxWatches bounds the watches that are open at a time. Default 1,000; more are OVERLOADED.
+	MaxWatches int
+	// ScanIdle is how long the reader of a scan or watch may take nothing before it is ended with SLOW_READER and its
+	// snapshots are released. Default 30s.
 	ScanIdle time.Duration
 	// MaxMessageBytes bounds a gRPC message. Default 64 MiB.
 	MaxMessageBytes int
@@ -161,6 +163,7 @@ func (c Config) withDefaults() Config {
 	c.DefaultPolicy = or(c.DefaultPolicy, iqv1.ReadPolicy_MODE_ACTIVE)
 	c.MaxWaiting = or(c.MaxWaiting, 1_000)
 	c.MaxScans = or(c.MaxScans, 256)
+	c.MaxWatches = or(c.MaxWatches, 1_000)
 	c.ScanIdle = or(c.ScanIdle, 30*time.Second)
 	c.MaxMessageBytes = or(c.MaxMessageBytes, 64<<20)
 	if c.Logger == nil {
@@ -254,6 +257,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxScans < 1 {
 		bad("MaxScans", c.MaxScans, "must be at least 1")
+	}
+	if c.MaxWatches < 1 {
+		bad("MaxWatches", c.MaxWatches, "must be at least 1")
 	}
 	if c.ReportInterval < minReportInterval {
 		bad("ReportInterval", c.ReportInterval, "must be at least 10ms")

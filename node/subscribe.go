@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,13 +15,8 @@ import (
 
 // Bounds of watches.
 const (
-	// maxWatches is how many may be open at a node; more are refused as OVERLOADED.
-	maxWatches = 1_000
 	// maxCatchUps is how many of them may hold a batch of a changelog at a time; others wait for their turn.
 	maxCatchUps = 8
-	// readerLease is how long a message may wait to be taken, and a batch of a changelog to be taken whole. Past it the
-	// watch ends with SLOW_READER.
-	readerLease = 30 * time.Second
 	// positionEvery is the time between two positions that come without a change.
 	positionEvery = time.Second
 )
@@ -79,19 +73,14 @@ type watch struct {
 func (s *queryServer) Watch(req *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error {
 	ctx := stream.Context()
 	err := s.n.watch(ctx, req, stream.Send)
-	if err != nil && iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
-		s.n.log.Error("a watch failed", slog.String("store", req.GetSelection().GetStore()), slog.Any("error", err))
-	}
+	s.logFailure(ctx, "a watch failed", req.GetSelection().GetStore(), err)
 	return iqerr.Status(err)
 }
 
 func (n *Node) watch(ctx context.Context, req *iqv1.WatchRequest, send func(*iqv1.WatchResponse) error) error {
-	if n.closing.Load() {
-		return &iqerr.ClosingError{Node: n.cfg.NodeID}
-	}
 	defer n.watches.open.Add(-1)
-	if open := n.watches.open.Add(1); open > maxWatches {
-		return &iqerr.OverloadedError{Node: n.cfg.NodeID, InFlight: open - 1, Limit: maxWatches, RetryAfter: noActiveRetry}
+	if open, limit := n.watches.open.Add(1), int64(n.cfg.MaxWatches); open > limit {
+		return &iqerr.OverloadedError{Node: n.cfg.NodeID, InFlight: open - 1, Limit: limit, RetryAfter: noActiveRetry}
 	}
 	w, err := n.newWatch(req, send)
 	if err != nil {
@@ -143,7 +132,7 @@ func (w *watch) check(ctx context.Context) error {
 	if w.n.closing.Load() {
 		return &iqerr.ClosingError{Node: w.n.cfg.NodeID}
 	}
-	if since := w.sending.Load(); since != 0 && time.Since(w.base)-time.Duration(since) > readerLease {
+	if since := w.sending.Load(); since != 0 && time.Since(w.base)-time.Duration(since) > w.n.cfg.ScanIdle {
 		return w.slow()
 	}
 	for _, p := range w.parts {
@@ -154,7 +143,7 @@ func (w *watch) check(ctx context.Context) error {
 	return nil
 }
 
-// slow ends a watch whose caller does not keep up: it left a message or a part of the changelog for the reader's lease, or
+// slow ends a watch whose caller does not keep up: it took nothing, or a part of the changelog not whole, for ScanIdle, or
 // let a queue run full.
 func (w *watch) slow() error {
 	e := &iqerr.SlowReaderError{Node: w.n.cfg.NodeID}

@@ -67,7 +67,7 @@ func (p *watchedPart) readUp(ctx context.Context, to int64) error {
 		patience.Reset(readPatience)
 		b, err := p.fetch(ctx, c, fetcher.Wake, patience.C)
 		if err == nil {
-			p.due = time.Now().Add(readerLease)
+			p.due = time.Now().Add(p.w.n.cfg.ScanIdle)
 			err = p.addBatch(ctx, b, to)
 			p.due = time.Time{}
 		}

@@ -3,10 +3,12 @@ package node
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
 
+	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -87,6 +89,9 @@ func (p *watchedPart) follow(ctx context.Context) error {
 	if err != nil && ctx.Err() == nil {
 		if gone := p.gone(h); gone != nil {
 			return gone // the cause of it
+		}
+		if errors.Is(err, store.ErrClosed) {
+			return &iqerr.ClosingError{Node: p.w.n.cfg.NodeID, Store: p.id.String()}
 		}
 	}
 	return err
@@ -187,7 +192,7 @@ func (p *watchedPart) tellAll(ctx context.Context, sn *store.Snapshot, first *iq
 	}
 	var after []byte
 	for {
-		events, next, err := p.page(sn, after)
+		events, next, err := p.page(ctx, sn, after)
 		if err != nil {
 			return p.w.n.readFailed(p.id, err)
 		}
@@ -204,9 +209,10 @@ func (p *watchedPart) tellAll(ctx context.Context, sn *store.Snapshot, first *iq
 }
 
 // page reads the next entries of a snapshot. next is where to go on, nil at the end.
-func (p *watchedPart) page(sn *store.Snapshot, after []byte) (events []*iqv1.WatchEvent, next []byte, err error) {
+func (p *watchedPart) page(ctx context.Context, sn *store.Snapshot, after []byte) (events []*iqv1.WatchEvent, next []byte, err error) {
 	size := 0
-	for row, err := range p.rows(sn, after) {
+	scan := rowScan{sel: &p.w.query.Selection, sn: sn, partition: p.id.Partition}
+	for row, err := range scan.rows(ctx, after) {
 		if err != nil {
 			return nil, nil, err
 		}
