@@ -28,7 +28,7 @@ type Config struct {
 	Logger *slog.Logger
 	// DefaultPolicy is for reads that name none. Default: the active. See routing.ParsePolicy.
 	DefaultPolicy routing.Policy
-	// Partitioners knows the partitioners that stores name. Default: murmur2, crc32 and fnv1a.
+	// Partitioners knows the partitioners that stores name. Default: those of package partitioner.
 	Partitioners *partitioner.Registry
 	// SuspectAfter is how long a node may be silent before reads go elsewhere. Default 400ms; at least 50ms, and at most
 	// NodeTimeout.
@@ -49,6 +49,14 @@ type Config struct {
 	MaxWaiters int
 	// MaxWatchers is how many streams of metadata may be open at once; more are refused as OVERLOADED. Default 256.
 	MaxWatchers int
+	// MaxScans is how many scans may be under way at once; more are refused as OVERLOADED. A scan holds, for each partition
+	// that it reads at once, two messages of at most query.MaxBatchBytes, or one row that is larger. Default 1,000.
+	MaxScans int
+	// MaxWatches is how many watches of state may be open at once; more are refused as OVERLOADED. Default 1,000.
+	MaxWatches int
+	// ScanIdle is how long the caller of a scan or watch may take nothing of what is sent before the stream ends as
+	// SLOW_READER, so that nobody holds a node's snapshot by not reading. Default 30s.
+	ScanIdle time.Duration
 	// MaxMessageBytes bounds one message in either direction. Default 64 MiB.
 	MaxMessageBytes int
 	// Hedge asks a second replica when the first is slow to answer a read that tolerates staleness. Default off.
@@ -86,6 +94,7 @@ func (c Config) Validate() error {
 	positive("RequestTimeout", c.RequestTimeout)
 	positive("TryTimeout", c.TryTimeout)
 	positive("StopTimeout", c.StopTimeout)
+	positive("ScanIdle", c.ScanIdle)
 	if c.SuspectAfter > 0 && c.SuspectAfter < minSuspectAfter {
 		bad("SuspectAfter", c.SuspectAfter, "at least "+minSuspectAfter.String())
 	}
@@ -100,6 +109,8 @@ func (c Config) Validate() error {
 	count("MaxInFlight", c.MaxInFlight)
 	count("MaxWaiters", c.MaxWaiters)
 	count("MaxWatchers", c.MaxWatchers)
+	count("MaxScans", c.MaxScans)
+	count("MaxWatches", c.MaxWatches)
 	count("MaxMessageBytes", c.MaxMessageBytes)
 	if err := d.DefaultPolicy.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("DefaultPolicy: %w", err))
@@ -117,6 +128,9 @@ func (c Config) withDefaults() Config {
 	orDefault(&c.MaxInFlight, 20_000)
 	orDefault(&c.MaxWaiters, 2_000)
 	orDefault(&c.MaxWatchers, 256)
+	orDefault(&c.MaxScans, 1_000)
+	orDefault(&c.MaxWatches, 1_000)
+	orDefault(&c.ScanIdle, 30*time.Second)
 	orDefault(&c.MaxMessageBytes, 64<<20)
 	orDefault(&c.StopTimeout, 5*time.Second)
 	if c.Logger == nil {

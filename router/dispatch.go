@@ -69,7 +69,20 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 			return d.finish(resp), nil
 		}
 	}
+	if len(d.failures) == 0 {
+		return nil, d.unread()
+	}
 	return nil, d.refuse(d.failures[0])
+}
+
+// unread is why a key that is not in those of its partitions that could be read cannot be said to be nowhere.
+func (d *dispatch) unread() error {
+	for i := range d.missed {
+		if decision := &d.plan.Decisions[i]; d.missed[i] == nil && decision.Eligible == 0 {
+			return decision.Refusal()
+		}
+	}
+	return iqerr.ErrNoReplica
 }
 
 // failure is what one replica said that was asked and did not answer.

@@ -32,6 +32,9 @@ type world struct {
 	stop   context.CancelFunc // ends the router
 	ended  chan error         // what Run returned
 
+	info *iqv1.StoreInfo // what nodes tell of their store; nil for one partition of key-value
+	rows *rowSet         // what the store holds
+
 	mu        sync.Mutex
 	listeners map[string]*bufconn.Listener
 	dials     map[string]int // by address, refused ones too
@@ -126,6 +129,7 @@ type fakeNode struct {
 	answer  func(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse, error)
 	report  *iqv1.HeartbeatRequest
 	silent  bool
+	streams fakeStreams
 	asked   int
 	replies []*iqv1.HeartbeatResponse
 	refused error // why the router ended the stream
@@ -149,6 +153,9 @@ func (w *world) start(id, address string, incarnation int64, replicas ...*iqv1.R
 		Stores: []*iqv1.StoreInfo{{
 			Name: "s", Partitions: 1, ActualPartitions: 1, Partitioner: "murmur2", Kind: "keyvalue", SourceTopics: []string{"in"},
 		}},
+	}
+	if w.info != nil {
+		n.report.Stores = []*iqv1.StoreInfo{w.info}
 	}
 	n.answer = func(_ context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse, error) {
 		return &iqv1.GetResponse{Found: true, Value: []byte("from " + id), Served: n.status(m)}, nil

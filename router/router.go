@@ -37,6 +37,8 @@ type Router struct {
 	inFlight        atomic.Int64 // reads under way
 	waiting         atomic.Int64 // of these, held by their policy's wait
 	watchers        atomic.Int64 // streams of metadata
+	scans           atomic.Int64 // scans under way
+	watches         atomic.Int64 // watches of state
 	losses          chan loss    // connections that broke, for watch
 	stopping        chan struct{}
 

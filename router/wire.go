@@ -108,22 +108,33 @@ func readFromProto(m *iqv1.GetRequest, def routing.Policy, application string) (
 	if m.GetStore() == "" {
 		errs = append(errs, iqerr.Invalid("store", "", "must be a store's name"))
 	}
-	if m.GetApplication() != "" && application != "" && m.GetApplication() != application {
-		errs = append(errs, iqerr.Invalid("application", m.GetApplication(), fmt.Sprintf("this router serves application %q", application)))
-	}
+	errs = append(errs, checkApplication("application", m.GetApplication(), application))
 	if m.Partition != nil {
 		if r.partition = m.GetPartition(); r.partition < 0 {
 			errs = append(errs, iqerr.Invalid("partition", r.partition, "must be 0 or more"))
 		}
 	}
 	var err error
-	r.policy, err = routing.PolicyFromProto(m.GetPolicy(), def)
+	r.policy, r.wait, err = policyFromProto(m.GetPolicy(), def)
 	errs = append(errs, err)
-	r.wait, err = routing.DurationFromProto("policy.wait", m.GetPolicy().GetWait())
-	errs = append(errs, err)
-	r.wait = max(0, r.wait)
-	if iso := m.GetPolicy().GetIsolation(); iqv1.ReadPolicy_Isolation_name[int32(iso)] == "" {
-		errs = append(errs, iqerr.Invalid("policy.isolation", int32(iso), "is not a known isolation"))
-	}
 	return r, errors.Join(errs...)
+}
+
+// policyFromProto checks a policy and completes it from the default one; wait is 0 where none is given.
+func policyFromProto(m *iqv1.ReadPolicy, def routing.Policy) (p routing.Policy, wait time.Duration, err error) {
+	p, policyErr := routing.PolicyFromProto(m, def)
+	wait, waitErr := routing.DurationFromProto("policy.wait", m.GetWait())
+	var isolationErr error
+	if iso := m.GetIsolation(); iqv1.ReadPolicy_Isolation_name[int32(iso)] == "" {
+		isolationErr = iqerr.Invalid("policy.isolation", int32(iso), "is not a known isolation")
+	}
+	return p, max(0, wait), errors.Join(policyErr, waitErr, isolationErr)
+}
+
+// checkApplication refuses a request for another application than the one whose nodes report.
+func checkApplication(field, asked, application string) error {
+	if asked != "" && application != "" && asked != application {
+		return iqerr.Invalid(field, asked, fmt.Sprintf("this router serves application %q", application))
+	}
+	return nil
 }

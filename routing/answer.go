@@ -5,11 +5,13 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-// Complete raises the lag that a node gave with its answer to what the view knows of the changelog's end: another may have
+// Complete does what CompleteStatus does for an answer.
+func Complete(v *metadata.View, resp *iqv1.GetResponse) { CompleteStatus(v, resp.GetServed()) }
+
+// CompleteStatus raises the lag that a node gave with its answer to what the view knows of the changelog's end: another may have
 // told of a larger one than the node has seen (S14). A serving active is left as it is, because nobody else can have
 // written since.
-func Complete(v *metadata.View, resp *iqv1.GetResponse) {
-	s := resp.GetServed()
+func CompleteStatus(v *metadata.View, s *iqv1.ReplicaStatus) {
 	if s == nil || s.OffsetLag == nil || (s.GetRole() == iqv1.Role_ROLE_ACTIVE && s.GetLeaseValid()) {
 		return
 	}

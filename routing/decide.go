@@ -267,6 +267,9 @@ func (d *Decision) refuse() error {
 	return stale
 }
 
+// Refusal is why nobody may answer. It is for a decision that has nobody eligible.
+func (d *Decision) Refusal() error { return d.refuse() }
+
 func (d *Decision) anyAlive() bool {
 	return slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Node.Alive })
 }

@@ -31,16 +31,26 @@ type Target struct {
 // NoPartition says that the caller leaves the partition to the key.
 const NoPartition = math.MinInt32
 
-// Locate gives the partitions in which the key may be. None means that no record of such a key is ever kept.
-func Locate(v *metadata.View, known *partitioner.Registry, store string, key []byte, partition int32) ([]int32, error) {
+// Store finds a store whose partitions can be relied on. The error is an *iqerr.StoreUnknownError, *iqerr.NotReadyError or
+// *iqerr.PartitionsChangedError.
+func Store(v *metadata.View, store string) (metadata.StoreInfo, error) {
 	info, err := v.Store(store)
 	if err != nil {
-		return nil, LookupError(err)
+		return info, LookupError(err)
 	}
 	if info.ActualPartitions != 0 && info.ActualPartitions != info.Partitions {
-		return nil, &iqerr.PartitionsChangedError{
+		return info, &iqerr.PartitionsChangedError{
 			Store: store, Topic: strings.Join(info.SourceTopics, ", "), Want: info.Partitions, Have: info.ActualPartitions,
 		}
+	}
+	return info, nil
+}
+
+// Locate gives the partitions in which the key may be. None means that no record of such a key is ever kept.
+func Locate(v *metadata.View, known *partitioner.Registry, store string, key []byte, partition int32) ([]int32, error) {
+	info, err := Store(v, store)
+	if err != nil {
+		return nil, err
 	}
 	if partition != NoPartition {
 		if partition >= info.Partitions {
