@@ -106,7 +106,7 @@ const aliveEvery = time.Second
 
 // hurriedBeat is the time between two heartbeats while a rebalance is expected: each member learns of it by its next
 // heartbeat alone.
-const hurriedBeat = 50 * time.Millisecond
+const hurriedBeat = 25 * time.Millisecond
 
 // handoverHurry is how long a rebalance is expected after one that withheld a task.
 const handoverHurry = 2 * time.Second

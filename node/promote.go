@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 )
@@ -105,23 +107,29 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 	}
 	committed := kafka.OffsetsOf(commits)
 	p.times = committedTimes(commits)
-	if p.committed, err = w.startOffsets(rctx, p.task, committed); err != nil {
+	var starts, ends map[metadata.TopicPartition]int64
+	g, gctx := errgroup.WithContext(rctx)
+	g.Go(func() (err error) {
+		starts, err = kafka.ListOffsets(gctx, w.cl, p.task.inputs, kafka.AtStart)
+		return err
+	})
+	g.Go(func() (err error) {
+		ends, err = kafka.ListOffsets(gctx, w.cl, p.task.logs(), kafka.AtEnd)
+		return err
+	})
+	if err := g.Wait(); err != nil {
 		return err
 	}
-	var changelogs []metadata.TopicPartition
+	if p.committed, err = w.startOffsets(p.task, committed, starts, ends); err != nil {
+		return err
+	}
 	for _, s := range p.task.stores {
-		changelogs = append(changelogs, s.changelog)
+		if _, ok := ends[s.changelog]; !ok {
+			return fmt.Errorf("the end of changelog %s is not known", s.changelog)
+		}
 	}
-	if len(changelogs) == 0 {
+	if len(p.task.stores) == 0 {
 		return nil
-	}
-	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
-	ends, err := kafka.ListOffsets(rctx, w.cl, changelogs, kafka.AtEnd)
-	if err != nil {
-		return err
-	}
-	if len(ends) < len(changelogs) {
-		return fmt.Errorf("ends of %v: only %d of %d are known", changelogs, len(ends), len(changelogs))
 	}
 	w.warnOfForgottenOffsets(p.task, committed, ends)
 	for _, l := range p.lost {
@@ -130,6 +138,16 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		}
 	}
 	return w.takeAt(ctx, p.task, ends)
+}
+
+// logs are the task's input partitions and changelogs, sorted.
+func (t *taskInfo) logs() []metadata.TopicPartition {
+	all := slices.Clone(t.inputs)
+	for _, s := range t.stores {
+		all = append(all, s.changelog)
+	}
+	slices.SortFunc(all, metadata.TopicPartition.Compare)
+	return slices.Compact(all)
 }
 
 // warnOfForgottenOffsets says that an input begins at its start although the task has worked before: the group was
@@ -166,15 +184,7 @@ func (w *worker) fenceOnce(ctx context.Context, id string, generation metadata.G
 
 // startOffsets is where each input begins: at the committed offset, at the start of the log when none is committed
 // (Kafka Streams' default), or at the start when retention has deleted what was committed last.
-func (w *worker) startOffsets(ctx context.Context, t *taskInfo, committed map[metadata.TopicPartition]int64) (map[metadata.TopicPartition]int64, error) {
-	starts, err := kafka.ListOffsets(ctx, w.cl, t.inputs, kafka.AtStart)
-	if err != nil {
-		return nil, err
-	}
-	ends, err := kafka.ListOffsets(ctx, w.cl, t.inputs, kafka.AtEnd)
-	if err != nil {
-		return nil, err
-	}
+func (w *worker) startOffsets(t *taskInfo, committed, starts, ends map[metadata.TopicPartition]int64) (map[metadata.TopicPartition]int64, error) {
 	at := make(map[metadata.TopicPartition]int64, len(t.inputs))
 	for _, tp := range t.inputs {
 		start, okStart := starts[tp]
