@@ -18,9 +18,10 @@ import (
 // failover finds a replica of one partition that does what is asked, and another one when that breaks.
 //
 //  1. The view names the replicas, best first. Each is asked at most once until there is progress: the caller says by
-//     progress that a replica did something useful, by note that one broke.
+//     progress that a replica did something useful, by broke that its stream broke.
 //  2. A failure of one server leads to the next replica, within the retry budget. A wrong request does not.
-//  3. When nobody is left it waits for a newer view, as long as the policy's wait allows, and asks all again.
+//  3. When nobody is left it waits for a newer view, as long as the policy's wait allows since there was progress, and asks
+//     all again.
 //  4. The first failure since the last progress is the caller's error, with all attempts attached.
 type failover struct {
 	router *Router
@@ -30,6 +31,7 @@ type failover struct {
 	asked    map[string]bool // nodes, since the last progress
 	failures []failure
 	attempts []*iqv1.Attempt
+	since    time.Time // of the first of the failures
 	decision *routing.Decision // the newest
 }
 
@@ -38,9 +40,14 @@ type attempt func(ctx context.Context, t routing.Target, p *peer, left int) erro
 
 // run calls try for one replica after the other until one does not fail.
 func (f *failover) run(ctx context.Context, try attempt) error {
+	now := time.Now()
+	until := now.Add(f.wait)
+	if len(f.failures) > 0 {
+		until = f.since.Add(f.wait)
+	}
 	query := f.query
-	query.Patient = f.wait > 0
-	held := waiter{router: f.router, until: time.Now().Add(f.wait)}
+	query.Patient = until.After(now)
+	held := waiter{router: f.router, until: until}
 	defer held.leave()
 	for {
 		e := f.router.board.load()
@@ -98,8 +105,28 @@ func (f *failover) note(t routing.Target, err error, elapsed time.Duration) {
 		f.asked = map[string]bool{}
 	}
 	f.asked[string(t.Node.ID)] = true
+	if len(f.failures) == 0 {
+		f.since = time.Now()
+	}
 	f.failures = append(f.failures, failure{t, err})
 	f.attempts = append(f.attempts, attemptToProto(t.Node, &tryError{err: err, elapsed: elapsed}))
+}
+
+// steadyFor is how long a stream must have stood to count as progress although it sent nothing.
+const steadyFor = 10 * time.Second
+
+// broke keeps the failure of a stream that stood since opened, and says whether another replica may go on. If not, the error
+// is the caller's.
+func (f *failover) broke(t routing.Target, err error, opened time.Time) error {
+	stood := time.Since(opened)
+	if stood >= steadyFor {
+		f.progress()
+	}
+	f.note(t, err, stood)
+	if !iqerr.Retriable(err) {
+		return f.refuse(f.failures[len(f.failures)-1])
+	}
+	return nil
 }
 
 // progress forgets the failures: each replica may be asked again.

@@ -134,9 +134,8 @@ func (s *watchSource) run(ctx context.Context) error {
 		case errors.Is(err, errRewind), errors.Is(err, iqerr.ErrSlowReader):
 			continue
 		}
-		s.failover.note(stream.Target, err, time.Since(stream.opened))
-		if !iqerr.Retriable(err) {
-			return s.failover.refuse(s.failover.failures[len(s.failover.failures)-1])
+		if err := s.failover.broke(stream.Target, err, stream.opened); err != nil {
+			return err
 		}
 	}
 }
