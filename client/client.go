@@ -42,7 +42,8 @@ type Client struct {
 	// first is the index of the target to ask first: the one that answered last.
 	first atomic.Int64
 	// direct is nil without WithDirect.
-	direct *direct
+	direct  *direct
+	sources sources
 }
 
 // target is one router or node.
@@ -50,6 +51,7 @@ type target struct {
 	name     string
 	query    iqv1.QueryServiceClient
 	metadata iqv1.MetadataServiceClient
+	control  iqv1.ControlServiceClient
 	close    func() error
 }
 
@@ -102,6 +104,7 @@ func newTarget(name string, conn grpc.ClientConnInterface, closeConn func() erro
 		name:     name,
 		query:    iqv1.NewQueryServiceClient(conn),
 		metadata: iqv1.NewMetadataServiceClient(conn),
+		control:  iqv1.NewControlServiceClient(conn),
 		close:    closeConn,
 	}
 }
@@ -137,12 +140,30 @@ func (c *Client) Close() error {
 }
 
 // Get looks one key of a store up; key is as the store's key serde writes it. Without read options the client's
-// (WithReadOptions) count, and without those the server's default policy.
+// (WithReadOptions) count, and without those the server's default policy. A window store needs InWindow, a session store
+// InSession; a versioned one takes AsOf.
 func (c *Client) Get(ctx context.Context, store string, key []byte, opts ...ReadOption) (Result, error) {
-	r, err := c.read(store, key, opts)
+	return c.getIn(ctx, nil, store, key, opts)
+}
+
+func (c *Client) getIn(ctx context.Context, s *Session, store string, key []byte, opts []ReadOption) (Result, error) {
+	r, err := c.read(callGet, s, store, key, opts)
 	if err != nil {
 		return Result{}, err
 	}
+	if s != nil {
+		if err := s.begin(ctx, r); err != nil {
+			return Result{}, err
+		}
+	}
+	res, err := c.get(ctx, r)
+	if s != nil && err == nil {
+		s.saw(store, res.InputPosition)
+	}
+	return res, err
+}
+
+func (c *Client) get(ctx context.Context, r *read) (Result, error) {
 	if c.direct != nil {
 		return c.getDirect(ctx, r)
 	}

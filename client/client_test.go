@@ -7,9 +7,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
@@ -22,14 +24,31 @@ import (
 type router struct {
 	iqv1.UnimplementedQueryServiceServer
 	iqv1.UnimplementedMetadataServiceServer
+	iqv1.UnimplementedControlServiceServer
+
+	multiGet func(context.Context, *iqv1.MultiGetRequest) (*iqv1.MultiGetResponse, error)
+	count    func(context.Context, *iqv1.CountRequest) (*iqv1.CountResponse, error)
+	scan     func(*iqv1.ScanRequest, iqv1.QueryService_ScanServer) error
+	changes  func(*iqv1.WatchRequest, iqv1.QueryService_WatchServer) error
+	drain    func(*iqv1.DrainRequest, iqv1.ControlService_DrainServer) error
+
+	stores []*iqv1.StoreInfo // in place of those that ListStores gives otherwise
 
 	get   func(context.Context, *iqv1.GetRequest) (*iqv1.GetResponse, error)
 	watch func(iqv1.MetadataService_WatchMetadataServer) error
 
 	mu struct {
 		sync.Mutex
-		gets []*iqv1.GetRequest
+		gets   []*iqv1.GetRequest
+		listed int
 	}
+}
+
+// listed is how often the stores were asked for.
+func (r *router) listed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.mu.listed
 }
 
 func (r *router) Get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
@@ -108,9 +127,11 @@ func newNetwork(t *testing.T, routers map[string]*router) *network {
 }
 
 func (n *network) start(name string, r *router) {
-	l, s := bufconn.Listen(1<<16), grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessageBytes), grpc.MaxSendMsgSize(client.MaxMessageBytes))
+	l, s := bufconn.Listen(1<<16), grpc.NewServer(grpc.MaxRecvMsgSize(client.MaxMessageBytes), grpc.MaxSendMsgSize(client.MaxMessageBytes),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	iqv1.RegisterQueryServiceServer(s, r)
 	iqv1.RegisterMetadataServiceServer(s, r)
+	iqv1.RegisterControlServiceServer(s, r)
 	n.mu.Lock()
 	n.mu.listeners[name], n.mu.servers[name] = l, s
 	n.mu.Unlock()

@@ -127,6 +127,7 @@ func (d *direct) ask(ctx context.Context, r *read, p *routing.Plan) answer {
 		partition := t.Partition.Partition
 		resp, err := n.get(ctx, share(ctx, started, len(p.Targets)-i, d.most), &iqv1.GetRequest{
 			Store: t.Store, Key: r.get.GetKey(), Policy: policy, Partition: &partition, Application: r.get.GetApplication(),
+			WindowStartMs: r.get.WindowStartMs, SessionEndMs: r.get.SessionEndMs, AsOfMs: r.get.AsOfMs,
 		})
 		if err != nil {
 			a.attempts = append(a.attempts, attemptAt(string(t.Node.ID), t.Node.Address, err, time.Since(started)))

@@ -67,7 +67,7 @@ func (t *target) lags(ctx context.Context, req *iqv1.ListLagsRequest) (*iqv1.Lis
 // Explain says to which replicas a Get with the same arguments would be sent, in order, and why each was chosen or
 // refused. Nothing is read. A read that nobody may answer is no error here: the response has its reason and text.
 func (c *Client) Explain(ctx context.Context, store string, key []byte, opts ...ReadOption) (*iqv1.ExplainResponse, error) {
-	r, err := c.read(store, key, opts)
+	r, err := c.read(callGet, nil, store, key, opts)
 	if err != nil {
 		return nil, err
 	}

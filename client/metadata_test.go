@@ -20,7 +20,13 @@ func (*router) ListInstances(_ context.Context, req *iqv1.ListInstancesRequest) 
 	return &iqv1.ListInstancesResponse{Instances: []*iqv1.Instance{{Node: "a", ActiveStores: []string{req.GetStore()}}}}, nil
 }
 
-func (*router) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.ListStoresResponse, error) {
+func (r *router) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.ListStoresResponse, error) {
+	r.mu.Lock()
+	r.mu.listed++
+	r.mu.Unlock()
+	if r.stores != nil {
+		return &iqv1.ListStoresResponse{Stores: r.stores}, nil
+	}
 	return &iqv1.ListStoresResponse{Stores: []*iqv1.StoreInfo{{Name: "orders", Partitions: 3}}}, nil
 }
 

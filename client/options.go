@@ -49,7 +49,7 @@ func WithTargetsInOrder() Option { return func(o *options) { o.inOrder = true } 
 // WithApplication names the application to read, where a router serves several.
 func WithApplication(name string) Option { return func(o *options) { o.application = name } }
 
-// WithReadOptions are the read options of every Get and Explain. A call that gives a policy of its own (Strong, Active,
+// WithReadOptions are the read options of every call that reads; one that is not for a call is passed over there. A call that gives a policy of its own (Strong, Active,
 // Any, MaxStaleness, MaxOffsetLag) replaces the policy given here and keeps the rest.
 func WithReadOptions(opts ...ReadOption) Option {
 	return func(o *options) { o.read = append(o.read, opts...) }

@@ -10,38 +10,67 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-// ReadOption says how a read is to be answered: by which policy, in which order of replicas, and how long it may wait.
+// ReadOption says what a call is to read and how it is to be answered: by which policy, in which order of replicas, and how
+// long it may wait. Each names the calls that it is for, where it is not for all; at another it is an error that names it.
 type ReadOption func(*read)
 
 // read is one request being made. Request and policy lie in one struct so that they are one allocation.
 type read struct {
 	get    iqv1.GetRequest
 	policy iqv1.ReadPolicy
+	call   call
+	// wide is what calls for more than one key have on top; nil for others.
+	wide *wide
 	// hasPolicy says that some option needs the policy sent.
 	hasPolicy bool
 	// ownPolicy says that this call's options gave a policy, so that the client's default one is out.
 	ownPolicy bool
-	err       error
+	// lenient passes over options that are not for the call: those of the client and of a session are for any.
+	lenient bool
+	err     error
 }
 
-// read makes the request of a call: the client's options, then the call's.
-func (c *Client) read(store string, key []byte, opts []ReadOption) (*read, error) {
-	r := &read{}
-	r.get.Store, r.get.Key, r.get.Application = store, key, c.opts.application
+// read makes the request of a call for one key: the client's options, the session's, then the call's.
+func (c *Client) read(call call, s *Session, store string, key []byte, opts []ReadOption) (*read, error) {
+	r := &read{call: call}
+	r.get.Key = key
+	return r, c.prepare(r, s, store, opts)
+}
+
+func (c *Client) prepare(r *read, s *Session, store string, opts []ReadOption) error {
+	r.get.Store, r.get.Application = store, c.opts.application
 	if store == "" {
 		r.fail("store", store, "is required")
 	}
+	r.lenient = true
 	for _, o := range c.opts.read {
 		o(r)
 	}
-	r.ownPolicy = false
+	if s != nil {
+		r.ownPolicy = false
+		for _, o := range s.opts {
+			o(r)
+		}
+	}
+	r.lenient, r.ownPolicy = false, false
 	for _, o := range opts {
 		o(r)
 	}
 	if r.hasPolicy {
 		r.get.Policy = &r.policy
 	}
-	return r, r.err
+	return r.err
+}
+
+// takes says whether an option is for this call, and notes that it is not.
+func (r *read) takes(field string, value any, calls call) bool {
+	if r.call&calls != 0 {
+		return true
+	}
+	if !r.lenient {
+		r.fail(field, value, "is not for "+r.call.String())
+	}
+	return false
 }
 
 func (r *read) fail(field string, value any, problem string) {
@@ -158,18 +187,58 @@ func readUncommitted(r *read) {
 	r.hasPolicy, r.policy.Isolation = true, iqv1.ReadPolicy_ISOLATION_READ_UNCOMMITTED
 }
 
-// Partition reads store partition p instead of the key's own. It is meant for keys that a partitioner sends to several
-// partitions (KIP-837).
+// Partition reads store partition p instead of the key's own, or limits a scan, count or watch to it. For one key it is
+// meant where a partitioner sends the key to several partitions (KIP-837). Not for MultiGet.
 func Partition(p int32) ReadOption {
 	return func(r *read) {
-		if p < 0 {
+		switch {
+		case !r.takes("partition", p, callGet|callWide):
+		case p < 0:
 			r.fail("partition", p, "must not be negative")
+		case r.wide != nil:
+			r.wide.selection.Partitions = append(r.wide.selection.Partitions, p)
+		default:
+			r.get.Partition = &p
 		}
-		r.get.Partition = &p
 	}
 }
 
-// Explain asks for Result.Decision: why each replica was chosen or refused.
+// InWindow names the window of a window store by its start: which is required to Get from one.
+func InWindow(start time.Time) ReadOption {
+	return func(r *read) {
+		if r.takes("window_start", start, callGet) {
+			r.get.WindowStartMs = new(start.UnixMilli())
+		}
+	}
+}
+
+// InSession names the session of a session store by its start and its end, both included: which is required to Get from one.
+func InSession(start, end time.Time) ReadOption {
+	return func(r *read) {
+		if !r.takes("session", start, callGet) {
+			return
+		}
+		if end.Before(start) {
+			r.fail("session_end", end, "is before the start")
+		}
+		r.get.WindowStartMs, r.get.SessionEndMs = new(start.UnixMilli()), new(end.UnixMilli())
+	}
+}
+
+// AsOf asks a versioned store for the versions that were valid at t. Without it the latest count. Not for Watch, nor with Times.
+func AsOf(t time.Time) ReadOption {
+	return func(r *read) {
+		if r.takes("as_of", t, callGet|callMultiGet|callScan|callCount) {
+			r.get.AsOfMs = new(t.UnixMilli())
+		}
+	}
+}
+
+// Explain asks for Result.Decision: why each replica was chosen or refused. For Get.
 func Explain() ReadOption { return explain }
 
-func explain(r *read) { r.get.Explain = true }
+func explain(r *read) {
+	if r.takes("explain", true, callGet) {
+		r.get.Explain = true
+	}
+}

@@ -25,6 +25,8 @@ type Result struct {
 	Value []byte
 	// Timestamp is the record timestamp of the value; zero when not found.
 	Timestamp time.Time
+	// ValidUntil is when the version found ended, exclusive; zero for the latest, and for stores that are not versioned.
+	ValidUntil time.Time
 	// Node answered; Address is where it listens.
 	Node, Address string
 	// Role and State are those of the replica that answered.
@@ -70,6 +72,9 @@ func resultOf(res *iqv1.GetResponse, attempts []*iqv1.Attempt) Result {
 		if r.Value == nil {
 			r.Value = []byte{} // the wire does not tell an empty value from none, Found does
 		}
+	}
+	if r.Found && res.ValidUntilMs != nil {
+		r.ValidUntil = time.UnixMilli(res.GetValidUntilMs())
 	}
 	if s != nil && s.OffsetLag != nil {
 		r.OffsetLag = s.GetOffsetLag()
