@@ -13,6 +13,7 @@ import (
 
 	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/cmd/iqbench/avail"
+	"github.com/iqgate/iqgate/cmd/iqbench/compare"
 )
 
 // Exit codes. Scripts depend on them: add, never change.
@@ -49,17 +50,18 @@ Exit codes:
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(avail.NewCommand()) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
+	root.AddCommand(avail.NewCommand(), compare.NewCommand()) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	_, badOption := errors.AsType[*avail.OptionError](err)
+	_, badCompare := errors.AsType[*compare.OptionError](err)
 	_, badUsage := errors.AsType[usageError](err)
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, avail.ErrBroken): // all that is to be said has been printed
+	case errors.Is(err, avail.ErrBroken), errors.Is(err, compare.ErrFailed): // all that is to be said has been printed
 		return exitError
-	case badOption || badUsage:
+	case badOption || badCompare || badUsage:
 		_, _ = fmt.Fprintf(os.Stderr, "error: %v\nsee: iqbench --help\n", err)
 		return exitUsage
 	}

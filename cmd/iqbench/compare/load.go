@@ -1,0 +1,223 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/iqgate/iqgate/bench/bare"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+const (
+	// window of each connection, so that flow control never is what is measured.
+	window = 1 << 20
+	// checkEvery is how often a worker looks into a reply; decoding all would cost the load generator more than asking.
+	checkEvery = 64
+	// maxFailedShare of the lookups may fail before a measurement is void.
+	maxFailedShare = 0.001
+	// loadSlack is how long a measurement may take beyond its own time.
+	loadSlack = 20 * time.Second
+	// maxLatencies bounds what one worker keeps.
+	maxLatencies = 1 << 22
+
+	redialFirst, redialMost = 10 * time.Millisecond, 20 * time.Millisecond
+)
+
+// A load is lookups in a closed loop: each worker asks for a random key, waits for the answer, and asks again.
+type load struct {
+	conns, inFlight int // inFlight is of each connection
+	warm, length    time.Duration
+	// absentOK allows keys that are not there.
+	absentOK bool
+	// failuresOK keeps failures from making the measurement void.
+	failuresOK bool
+	// until ends the measurement early. Optional.
+	until <-chan struct{}
+}
+
+// loadResult is what a load found.
+type loadResult struct {
+	rate     float64 // a second
+	p50, p99 time.Duration
+	answered int
+	failed   int
+	first    error // the first failure
+}
+
+// dial connects to a server that may not be there yet.
+func dial(address string) (*grpc.ClientConn, error) {
+	return grpc.NewClient("passthrough:///"+address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(bare.Codec{})),
+		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: redialFirst, Multiplier: 1, MaxDelay: redialMost},
+			MinConnectTimeout: time.Second,
+		}))
+}
+
+// request is a lookup as bytes.
+func request(key string) ([]byte, error) {
+	return proto.Marshal(&iqv1.GetRequest{Store: store, Key: []byte(key)})
+}
+
+// requests are the lookups of keys as bytes.
+func requests(keys []string) ([][]byte, error) {
+	all := make([][]byte, 0, len(keys))
+	for _, key := range keys {
+		text, err := request(key)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, text)
+	}
+	return all, nil
+}
+
+// The phases of a load.
+const (
+	phaseWarm int32 = iota
+	phaseMeasure
+	phaseEnd
+)
+
+// run asks one server.
+func (l load) run(ctx context.Context, address string, requests [][]byte) (loadResult, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, l.warm+l.length+loadSlack, fmt.Errorf("%s does not answer", address))
+	defer cancel()
+	var phase atomic.Int32
+	workers := make([]*worker, 0, l.conns*l.inFlight)
+	g, gctx := errgroup.WithContext(ctx)
+	for range l.conns {
+		cc, err := dial(address)
+		if err != nil {
+			return loadResult{}, err
+		}
+		defer cc.Close() //nolint:errcheck,gocritic // a few connections, to the end of the measurement
+		for range l.inFlight {
+			w := &worker{cc: cc, requests: requests, absentOK: l.absentOK, phase: &phase, random: rand.New(rand.NewPCG(rand.Uint64(), 0))} //nolint:gosec // chooses keys
+			workers = append(workers, w)
+			g.Go(func() error { return w.run(gctx) })
+		}
+	}
+	var took time.Duration
+	g.Go(func() error {
+		defer phase.Store(phaseEnd)
+		if !sleep(gctx, l.warm) {
+			return nil
+		}
+		phase.Store(phaseMeasure)
+		begin := time.Now()
+		timer := time.NewTimer(l.length)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.until:
+		case <-gctx.Done():
+		}
+		took = time.Since(begin)
+		return nil
+	})
+	if err := g.Wait(); err != nil {
+		return loadResult{}, err
+	}
+	if ctx.Err() != nil {
+		return loadResult{}, context.Cause(ctx)
+	}
+	return l.sum(workers, took)
+}
+
+// sum puts the workers' counts together.
+func (l load) sum(workers []*worker, took time.Duration) (loadResult, error) {
+	var out loadResult
+	var all []time.Duration
+	for _, w := range workers {
+		all = append(all, w.latencies...)
+		out.answered += w.answered
+		out.failed += w.failed
+		if out.first == nil {
+			out.first = w.first
+		}
+	}
+	void := out.answered == 0 || float64(out.failed) > maxFailedShare*float64(out.answered+out.failed)
+	if void && !l.failuresOK {
+		return out, fmt.Errorf("%d of %d lookups failed, the first: %w", out.failed, out.answered+out.failed, orNone(out.first))
+	}
+	slices.Sort(all)
+	out.rate = float64(out.answered) / took.Seconds()
+	out.p50, out.p99 = quantile(all, 0.5), quantile(all, 0.99)
+	return out, nil
+}
+
+func orNone(err error) error {
+	if err == nil {
+		return errors.New("none; nothing was answered either")
+	}
+	return err
+}
+
+// A worker has one lookup in flight.
+type worker struct {
+	cc       *grpc.ClientConn
+	requests [][]byte
+	absentOK bool
+	phase    *atomic.Int32
+	random   *rand.Rand
+
+	latencies        []time.Duration
+	answered, failed int
+	first            error
+}
+
+func (w *worker) run(ctx context.Context) error {
+	var in, out bare.Frame
+	for n := 0; ; n++ {
+		in.Bytes = w.requests[w.random.IntN(len(w.requests))]
+		before := w.phase.Load()
+		begin := time.Now()
+		err := w.cc.Invoke(ctx, bare.Method, &in, &out)
+		took := time.Since(begin)
+		after := w.phase.Load()
+		if err == nil && n%checkEvery == 0 {
+			err = w.check(out.Bytes)
+		}
+		switch {
+		case after == phaseEnd || ctx.Err() != nil:
+			return nil
+		case before != phaseMeasure: // it began before the measurement
+		case err != nil:
+			w.failed++
+			if w.first == nil {
+				w.first = err
+			}
+		default:
+			w.answered++
+			if len(w.latencies) < maxLatencies {
+				w.latencies = append(w.latencies, took)
+			}
+		}
+	}
+}
+
+// check looks into a reply.
+func (w *worker) check(reply []byte) error {
+	var r iqv1.GetResponse
+	if err := proto.Unmarshal(reply, &r); err != nil {
+		return err
+	}
+	if !r.GetFound() && !w.absentOK {
+		return errors.New("a key that was written is not found")
+	}
+	return nil
+}

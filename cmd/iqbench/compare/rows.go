@@ -1,0 +1,109 @@
+package compare
+
+import "slices"
+
+// Figures, by the name under which measures give them.
+const (
+	fNodeRate, fNodeP99         = "node 4x16 rate", "node 4x16 p99"
+	fNodeOneP50                 = "node 1x1 p50"
+	fEchoRate, fEchoP99         = "echo 4x16 rate", "echo 4x16 p99"
+	fStreamsRate, fStreamsP99   = "streams local 4x16 rate", "streams local 4x16 p99"
+	fRouterRate, fRouterP99     = "router 4x16 rate", "router 4x16 p99"
+	fRouterOneP50               = "router 1x1 p50"
+	fProxyRate, fProxyP99       = "proxy 4x16 rate", "proxy 4x16 p99"
+	fRemoteRate, fRemoteP99     = "streams remote 4x16 rate", "streams remote 4x16 p99"
+	fLookupsRate                = "node lookups rate"
+	fRouterLookupsRate          = "router lookups rate"
+	fNodeRecords, fNodeMemory   = "node records", "node memory"
+	fNodeRestore                = "node restore"
+	fNodeClean, fNodeCrash      = "node start after a clean stop", "node start after kill -9"
+	fPeerRecords, fPeerMemory   = "streams records", "streams memory"
+	fPeerRestore                = "streams restore"
+	fPeerClean, fPeerCrash      = "streams start after a clean stop", "streams start after kill -9"
+	fBootstrap                  = "node bootstrap from a peer"
+	fStandbyP99                 = "standby visible lag p99"
+	fBusyP99, fIdleP99          = "node 1x1 p99 while processing", "node 1x1 p99 idle"
+	unitRate, unitMicros        = "reads/s", "us"
+	unitRecords, unitMB         = "records/s", "MB"
+	unitSeconds, unitMillis     = "s", "ms"
+	wantStartSeconds            = 1
+	wantStandbyMillis           = 300
+	idGet, idEcho, idRouter     = "get", "echo", "router"
+	idRemote, idProcess         = "remote", "process"
+	idRestore, idStart          = "restore", "start"
+	idLookups, idLookupsStreams = "lookups", "lookups-streams"
+	idLookupsRemote             = "lookups-remote"
+	idBootstrap, idLag, idBusy  = "bootstrap", "lag", "busy"
+)
+
+// A row compares two figures.
+type row struct {
+	id, text, unit string
+	ours, theirs   string
+	judge          judge
+	want           float64
+}
+
+// rows is the table. Several rows may belong to one measure of the command line.
+func rows() []row {
+	return []row{
+		{idGet, "unary Get at a node, 4x16 in flight, against Kafka Streams + grpc-java local hit on its event loop", unitRate, fNodeRate, fStreamsRate, ratioAtLeast, 1.05},
+		{idGet, "the same: p99", unitMicros, fNodeP99, fStreamsP99, ratioAtMost, 1},
+		{idEcho, "unary Get at a node against bare grpc-go echo of the same bytes", unitRate, fNodeRate, fEchoRate, ratioAtLeast, 0.85},
+		{idLookups, "Lookups stream at a node against unary Get at the same node", unitRate, fLookupsRate, fNodeRate, ratioAtLeast, 2.5},
+		{idLookupsStreams, "Lookups stream at a node against Kafka Streams local hit", unitRate, fLookupsRate, fStreamsRate, ratioAtLeast, 3},
+		{idRouter, "unary Get through the router against direct to the node, 4x16", unitRate, fRouterRate, fNodeRate, ratioAtLeast, 0.8},
+		{idRouter, "the same, 1x1: median latency", unitMicros, fRouterOneP50, fNodeOneP50, ratioAtMost, 2},
+		{idRemote, "unary Get through the router against Kafka Streams with every key remote", unitRate, fRouterRate, fRemoteRate, ratioAtLeast, 1.6},
+		{idRemote, "the same: p99", unitMicros, fRouterP99, fRemoteP99, ratioAtMost, 1},
+		{idLookupsRemote, "Lookups stream through the router against Kafka Streams with every key remote", unitRate, fRouterLookupsRate, fRemoteRate, ratioAtLeast, 4.5},
+		{idProcess, "exactly-once processing (count per key, 100 B values, 100,000 keys, 8 partitions) against exactly_once_v2", unitRecords, fNodeRecords, fPeerRecords, ratioAtLeast, 2},
+		{idProcess, "the same: memory (peak RSS)", unitMB, fNodeMemory, fPeerMemory, ratioAtMost, 0.5},
+		{idRestore, "restore of the changelog, state wiped, against Kafka Streams", unitRecords, fNodeRestore, fPeerRestore, ratioAtLeast, 2},
+		{idBootstrap, "bootstrap from a peer's snapshot against our own restore", unitRecords, fBootstrap, fNodeRestore, ratioAtLeast, 3},
+		{idStart, "start to serving with local state, after a clean stop", unitSeconds, fNodeClean, fPeerClean, oursAtMost, wantStartSeconds},
+		{idStart, "start to serving with local state, after kill -9", unitSeconds, fNodeCrash, fPeerCrash, oursAtMost, wantStartSeconds},
+		{idLag, "visible lag of a standby at 20,000 records/s in, p99", unitMillis, fStandbyP99, "", oursAtMost, wantStandbyMillis},
+		{idBusy, "latency of a read while the node processes at full speed against idle, p99 at 1x1", unitMicros, fBusyP99, fIdleP99, ratioAtMost, 3},
+	}
+}
+
+// references are figures beside the table that show where the limit of grpc-go is. Nothing is wanted of them.
+func references() []row {
+	return []row{
+		{idEcho, "p99 of unary Get at a node against bare grpc-go echo", unitMicros, fNodeP99, fEchoP99, nothing, 0},
+		{idRouter, "unary Get through the router against a bare grpc-go proxy", unitRate, fRouterRate, fProxyRate, nothing, 0},
+		{idRouter, "the same: p99", unitMicros, fRouterP99, fProxyP99, nothing, 0},
+	}
+}
+
+// measureIDs are the names that --only takes, in the table's order.
+func measureIDs() []string {
+	var ids []string
+	for _, r := range rows() {
+		if !slices.Contains(ids, r.id) {
+			ids = append(ids, r.id)
+		}
+	}
+	return ids
+}
+
+// chosen are the rows of these measures, all of them for none.
+func chosen(all []row, only []string) []row {
+	if len(only) == 0 {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(r row) bool { return !slices.Contains(only, r.id) })
+}
+
+// needed is every figure that rows compare.
+func needed(all []row) map[string]bool {
+	names := map[string]bool{}
+	for _, r := range all {
+		names[r.ours] = true
+		if r.theirs != "" {
+			names[r.theirs] = true
+		}
+	}
+	return names
+}
