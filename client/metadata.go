@@ -2,6 +2,11 @@ package client
 
 import (
 	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -62,6 +67,56 @@ func (c *Client) Lags(ctx context.Context, store string) ([]*iqv1.ReplicaStatus,
 
 func (t *target) lags(ctx context.Context, req *iqv1.ListLagsRequest) (*iqv1.ListLagsResponse, error) {
 	return t.metadata.ListLags(ctx, req)
+}
+
+// WatchMetadata gives what Instances and Stores tell, and then each change of it, as the messages of MetadataService's
+// WatchMetadata; only of a store and the nodes that host it unless store is empty. lagInterval is the shortest time between two
+// messages that tell of lags alone: 0 for the server's 100 ms, else at least 10 ms.
+//
+// When a router breaks off or falls silent the next one is followed, whose first message is a snapshot: what was told before is
+// void then. The loop ends with an error when no target has told anything for MaxResume, or none from the beginning, and when
+// its context ends.
+func (c *Client) WatchMetadata(ctx context.Context, store string, lagInterval time.Duration) iter.Seq2[*iqv1.WatchMetadataResponse, error] {
+	req := &iqv1.WatchMetadataRequest{Store: store}
+	if lagInterval != 0 {
+		req.LagInterval = durationpb.New(lagInterval)
+	}
+	return func(yield func(*iqv1.WatchMetadataResponse, error) bool) {
+		again := resumption{tries: c.newTries()}
+		for {
+			started := time.Now()
+			worked, err := followMetadata(ctx, again.tries, req, yield)
+			if errors.Is(err, errTaken) {
+				return
+			}
+			if err := again.after(ctx, worked, err, time.Since(started)); err != nil {
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
+
+func followMetadata(ctx context.Context, tries *tries, req *iqv1.WatchMetadataRequest, yield func(*iqv1.WatchMetadataResponse, error) bool) (worked bool, err error) {
+	l := tries.listen(ctx, 0)
+	defer l.close()
+	stream, err := tries.target().metadata.WatchMetadata(l, req)
+	if err != nil {
+		return false, l.cause(err)
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return worked, l.cause(err)
+		}
+		l.heard()
+		tries.progressed()
+		worked = true
+		if !yield(m, nil) {
+			return worked, errTaken
+		}
+		l.listen()
+	}
 }
 
 // Explain says to which replicas a Get with the same arguments would be sent, in order, and why each was chosen or
