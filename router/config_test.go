@@ -11,12 +11,13 @@ import (
 func TestConfigNamesEveryBadField(t *testing.T) {
 	bad := Config{
 		Listen: "nowhere", SuspectAfter: time.Millisecond, NodeTimeout: -1, SampleMaxAge: -1, RequestTimeout: -1, TryTimeout: -1,
-		StopTimeout: -1, MaxInFlight: -1, MaxWaiters: -1, MaxMessageBytes: -1, DefaultPolicy: routing.Policy{Mode: 9},
+		StopTimeout: -1, MaxInFlight: -1, MaxWaiters: -1, MaxMessageBytes: -1, MaxWatchers: -1, MaxScans: -1, MaxWatches: -1, ScanIdle: -1,
+		DefaultPolicy: routing.Policy{Mode: 9},
 	}
 	_, err := New(bad)
 	for _, field := range []string{
 		"Listen", "SuspectAfter", "NodeTimeout", "SampleMaxAge", "RequestTimeout", "TryTimeout", "StopTimeout", "MaxInFlight",
-		"MaxWaiters", "MaxMessageBytes", "DefaultPolicy",
+		"MaxWaiters", "MaxMessageBytes", "MaxWatchers", "MaxScans", "MaxWatches", "ScanIdle", "DefaultPolicy",
 	} {
 		if err == nil || !strings.Contains(err.Error(), field+":") {
 			t.Errorf("%v does not name %s", err, field)

@@ -31,7 +31,7 @@ type failover struct {
 	asked    map[string]bool // nodes, since the last progress
 	failures []failure
 	attempts []*iqv1.Attempt
-	since    time.Time // of the first of the failures
+	since    time.Time         // of the first of the failures
 	decision *routing.Decision // the newest
 }
 

@@ -20,7 +20,7 @@ import (
 
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "router.yaml")
-	text := "listen: file:1\nname: file\nsuspect_after: 100ms\nnode-timeout: 3s\nhedge: true\nmax-waiters: 7\nlog-level: debug\ndefault-policy: max_staleness=5s\n"
+	text := "listen: file:1\nname: file\nsuspect_after: 100ms\nnode-timeout: 3s\nhedge: true\nmax-waiters: 7\nmax-watchers: 8\nmax-scans: 9\nmax-watches: 10\nscan-idle: 11s\nlog-level: debug\ndefault-policy: max_staleness=5s\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	}
 	c := s.router
 	if c.SuspectAfter != 300*time.Millisecond || c.Name != "env" || c.Listen != "file:1" || c.NodeTimeout != 3*time.Second || !c.Hedge ||
-		c.MaxWaiters != 7 || s.logLevel.String() != "DEBUG" || c.DefaultPolicy.Mode != routing.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
+		c.MaxWaiters != 7 || c.MaxWatchers != 8 || c.MaxScans != 9 || c.MaxWatches != 10 || c.ScanIdle != 11*time.Second || s.logLevel.String() != "DEBUG" || c.DefaultPolicy.Mode != routing.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
 		t.Errorf("got %+v, log level %s", c, s.logLevel)
 	}
 	if len(s.strangers) != 1 || s.strangers[0] != "IQROUTER_COLOUR" {
