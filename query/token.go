@@ -113,7 +113,12 @@ func (b *binding) encode(places []Place) []byte {
 			t = append(t, p.After...)
 		}
 	}
-	return binary.BigEndian.AppendUint32(t, crc32.Checksum(t, castagnoli))
+	return sealed(t)
+}
+
+// sealed adds the checksum.
+func sealed(body []byte) []byte {
+	return binary.BigEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))
 }
 
 // decode reads the token of a request bound as b is. The error is an *iqerr.InvalidError, or an *iqerr.PageLostError when
