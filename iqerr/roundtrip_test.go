@@ -219,3 +219,30 @@ func same(a, b reflect.Value) bool {
 	}
 	return a.Equal(b)
 }
+
+// TestKeyErrorKeepsCodeReasonTextAndRefusals passes every error as the failure of one key of a MultiGet, and that on as the
+// failure of another server's key.
+func TestKeyErrorKeepsCodeReasonTextAndRefusals(t *testing.T) {
+	for reason, r := range rows() {
+		for _, want := range append(r.errs, r.sentinel) {
+			k := ToKeyError(fmt.Errorf("get orders: %w", want))
+			got := FromKeyError(k)
+			if !errors.Is(got, r.sentinel) || ReasonOf(got) != reason || Retriable(got) != r.retriable || got.Error() != want.Error() {
+				t.Errorf("%T: %v, reason %v, retriable %t; want %v", want, got, ReasonOf(got), Retriable(got), want)
+			}
+			if again := ToKeyError(got); !proto.Equal(again, k) {
+				t.Errorf("%T: passed on as %v\nwant %v", want, again, k)
+			}
+			if status.Code(Status(got)) != r.code || status.Convert(Status(got)).Message() != want.Error() {
+				t.Errorf("%T: as a status %v", want, Status(got))
+			}
+		}
+	}
+	if ToKeyError(nil) != nil || FromKeyError(nil) != nil {
+		t.Error("no error became one")
+	}
+	secret := FromKeyError(ToKeyError(errors.New("open /var/lib/secret")))
+	if status.Code(Status(secret)) != codes.Internal || ReasonOf(secret) != iqv1.Reason_REASON_UNSPECIFIED || !Retriable(secret) {
+		t.Errorf("another error became %v", secret)
+	}
+}

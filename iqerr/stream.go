@@ -90,7 +90,7 @@ func FromKeyError(k *iqv1.KeyError) error {
 	if k == nil {
 		return nil
 	}
-	st := status.New(codes.Code(uint32(k.GetCode())), k.GetMessage()) //nolint:gosec // a code that there is not is one all the same
+	st := status.New(codes.Code(uint32(k.GetCode())), k.GetMessage())
 	var messages []protoadapt.MessageV1
 	if sentinelOf(k.GetReason()) != nil {
 		messages = append(messages, protoadapt.MessageV1Of(&errdetails.ErrorInfo{Reason: Name(k.GetReason()), Domain: Domain}))
@@ -113,7 +113,7 @@ type keyError struct {
 func (e *keyError) Error() string { return e.status.Message() }
 
 // Is finds the reason. The error does not unwrap to its sentinel, which would win over the text that came with it.
-func (e *keyError) Is(target error) bool { return e.is != nil && target == e.is } //nolint:errorlint // Is itself
+func (e *keyError) Is(target error) bool { return e.is != nil && target == e.is }
 
 // GRPCStatus makes the error cross the wire as it came.
 func (e *keyError) GRPCStatus() *status.Status { return e.status }

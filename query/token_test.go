@@ -15,7 +15,8 @@ import (
 
 func somePlaces() []Place {
 	return []Place{
-		{Partition: 0, State: PlaceAfter, After: []byte("cursor\x00")}, {Partition: 1, State: PlaceBegin},
+		{Partition: 0, State: PlaceAfter, After: []byte("cursor\x00")},
+		{Partition: 1, State: PlaceBegin},
 		{Partition: 2, State: PlaceDone},
 	}
 }

@@ -143,7 +143,7 @@ func (f *failover) refuse(first failure) error {
 	if unanswered(err) {
 		err = f.decision.Unanswered(func(c *routing.Candidate) bool { return f.asked[string(c.Node.ID)] })
 	}
-	return naming(withAttempts(err, f.query.Partition, f.attempts), f.query.Partition.String())
+	return naming(withAttempts(err, f.query.Partition, f.attempts), f.query.String())
 }
 
 // goneAt and lostAt say of one node what errGone and errLost say.

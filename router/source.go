@@ -167,7 +167,7 @@ func (s *source) handOn(ctx context.Context, m *iqv1.ScanResponse) error {
 		s.failover.progress()
 		last := b.rows[len(b.rows)-1]
 		if len(last.GetCursor()) == 0 {
-			return naming(fmt.Errorf("a row without a cursor: %w", errBadNode), s.failover.query.Partition.String())
+			return naming(fmt.Errorf("a row without a cursor: %w", errBadNode), s.failover.query.String())
 		}
 		s.place.State, s.place.After = query.PlaceAfter, last.GetCursor()
 		if s.left > 0 {
