@@ -79,6 +79,10 @@ bench: tools ## Run the benchmarks of PKG COUNT times (6) into bin/bench.txt; OL
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) $(PKG) | tee bin/bench.txt
 	benchstat $(OLD) bin/bench.txt
 
+.PHONY: compare
+compare: ## Compare with Kafka Streams and with bare gRPC (needs a JDK of 17 or newer and Maven); ARGS="--quick --json" and the like.
+	@go run ./cmd/iqbench compare $(ARGS)
+
 .PHONY: lint
 lint: tools ## Check style and the wire's rules, with and without the tests' tags.
 	golangci-lint run ./...

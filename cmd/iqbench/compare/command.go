@@ -47,6 +47,7 @@ Kafka Streams needs a JDK of 17 or newer (the newest one is taken) and Maven.`,
 	f.BoolVar(&o.Quick, "quick", false, "less input and less time")
 	f.BoolVar(&o.JSON, "json", false, "print the result as one object in the last line")
 	f.IntVar(&o.Rounds, "rounds", 3, "how many times each measure is taken")
+	f.IntVar(&o.Records, "records", 0, "length of the input (default 2,000,000, with --quick 300,000)")
 	f.StringSliceVar(&o.Only, "only", nil, "measures to take: "+strings.Join(measureIDs(), ", "))
 	f.StringVar(&o.Kafka, "kafka", kafkaReal, "real (one started from Maven), or embedded, which Kafka Streams cannot use")
 	f.StringVar(&o.Report, "report", "", "Markdown file to write, with a plot of the same name beside it")

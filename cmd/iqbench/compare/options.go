@@ -19,6 +19,9 @@ const (
 	minRounds = 1
 	maxRounds = 100
 	maxNice   = 19 // and -20 at least
+	// minRecords leaves something to measure, maxRecords some room on the disk.
+	minRecords = 10_000
+	maxRecords = 50_000_000
 )
 
 // Options of a run. There are no defaults but those of the command's flags.
@@ -33,6 +36,8 @@ type Options struct {
 	Quick bool
 	// Report is the Markdown file to write; a plot of the same name with .svg appears beside it. Empty: none.
 	Report string
+	// Records is the length of the input. 0 is the default: 2,000,000, or 300,000 with Quick.
+	Records int
 	// Nice is the priority of all processes of the run, as of nice(1): below 0, which takes root, other programs disturb less.
 	Nice int
 	// Bin is the folder of iqnode and iqrouter. Empty: beside this executable, else built by the go command.
@@ -56,6 +61,9 @@ func (o Options) check() error {
 	var errs []error
 	if o.Rounds < minRounds || o.Rounds > maxRounds {
 		errs = append(errs, fmt.Errorf("--rounds %d: must be from %d to %d", o.Rounds, minRounds, maxRounds))
+	}
+	if o.Records != 0 && (o.Records < minRecords || o.Records > maxRecords) {
+		errs = append(errs, fmt.Errorf("--records %d: must be from %d to %d", o.Records, minRecords, maxRecords))
 	}
 	if o.Nice < -maxNice-1 || o.Nice > maxNice {
 		errs = append(errs, fmt.Errorf("--nice %d: must be from %d to %d", o.Nice, -maxNice-1, maxNice))
@@ -99,6 +107,9 @@ func (o Options) size() size {
 	if o.Quick {
 		s.records, s.jvmWarmReads = 300_000, 150_000
 		s.warm, s.length, s.oneLength, s.jvmWarm, s.flow = 500*time.Millisecond, 2*time.Second, time.Second, 5*time.Second, 4*time.Second
+	}
+	if o.Records != 0 {
+		s.records, s.keys = o.Records, min(s.keys, o.Records)
 	}
 	return s
 }

@@ -55,7 +55,7 @@ func plot(rows []result) string {
 		fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", plotLabels, y+3, width, plotRow-8, color)
 		fmt.Fprintf(&b, `<text x="%.1f" y="%d" fill="#222222">%s</text>`+"\n", plotLabels+width+6, y+15, label)
 	}
-	fmt.Fprintf(&b, `<line x1="%.1f" y1="%d" x2="%[1]f" y2="%d" stroke="#222222" stroke-dasharray="4 3"/>`+"\n", one, plotTop-8, height-12)
+	fmt.Fprintf(&b, `<line x1="%[1]g" y1="%[2]d" x2="%[1]g" y2="%[3]d" stroke="#222222" stroke-dasharray="4 3"/>`+"\n", one, plotTop-8, height-12)
 	b.WriteString("</svg>\n")
 	return b.String()
 }

@@ -47,24 +47,24 @@ type row struct {
 // rows is the table. Several rows may belong to one measure of the command line.
 func rows() []row {
 	return []row{
-		{idGet, "unary Get at a node, 4x16 in flight, against Kafka Streams + grpc-java local hit on its event loop", unitRate, fNodeRate, fStreamsRate, ratioAtLeast, 1.05},
-		{idGet, "the same: p99", unitMicros, fNodeP99, fStreamsP99, ratioAtMost, 1},
+		{idGet, "unary Get at a node, 4x16, against Kafka Streams + grpc-java local hit", unitRate, fNodeRate, fStreamsRate, ratioAtLeast, 1.05},
+		{idGet, "p99 of unary Get at a node, 4x16, against Kafka Streams local hit", unitMicros, fNodeP99, fStreamsP99, ratioAtMost, 1},
 		{idEcho, "unary Get at a node against bare grpc-go echo of the same bytes", unitRate, fNodeRate, fEchoRate, ratioAtLeast, 0.85},
 		{idLookups, "Lookups stream at a node against unary Get at the same node", unitRate, fLookupsRate, fNodeRate, ratioAtLeast, 2.5},
 		{idLookupsStreams, "Lookups stream at a node against Kafka Streams local hit", unitRate, fLookupsRate, fStreamsRate, ratioAtLeast, 3},
 		{idRouter, "unary Get through the router against direct to the node, 4x16", unitRate, fRouterRate, fNodeRate, ratioAtLeast, 0.8},
-		{idRouter, "the same, 1x1: median latency", unitMicros, fRouterOneP50, fNodeOneP50, ratioAtMost, 2},
-		{idRemote, "unary Get through the router against Kafka Streams with every key remote", unitRate, fRouterRate, fRemoteRate, ratioAtLeast, 1.6},
-		{idRemote, "the same: p99", unitMicros, fRouterP99, fRemoteP99, ratioAtMost, 1},
-		{idLookupsRemote, "Lookups stream through the router against Kafka Streams with every key remote", unitRate, fRouterLookupsRate, fRemoteRate, ratioAtLeast, 4.5},
-		{idProcess, "exactly-once processing (count per key, 100 B values, 100,000 keys, 8 partitions) against exactly_once_v2", unitRecords, fNodeRecords, fPeerRecords, ratioAtLeast, 2},
-		{idProcess, "the same: memory (peak RSS)", unitMB, fNodeMemory, fPeerMemory, ratioAtMost, 0.5},
+		{idRouter, "median latency of Get through the router against direct, 1x1", unitMicros, fRouterOneP50, fNodeOneP50, ratioAtMost, 2},
+		{idRemote, "unary Get through the router against Kafka Streams, every key remote", unitRate, fRouterRate, fRemoteRate, ratioAtLeast, 1.6},
+		{idRemote, "p99 of unary Get through the router against Kafka Streams remote", unitMicros, fRouterP99, fRemoteP99, ratioAtMost, 1},
+		{idLookupsRemote, "Lookups stream through the router against Kafka Streams, every key remote", unitRate, fRouterLookupsRate, fRemoteRate, ratioAtLeast, 4.5},
+		{idProcess, "exactly-once processing, count per key, against exactly_once_v2", unitRecords, fNodeRecords, fPeerRecords, ratioAtLeast, 2},
+		{idProcess, "memory of exactly-once processing (peak RSS) against exactly_once_v2", unitMB, fNodeMemory, fPeerMemory, ratioAtMost, 0.5},
 		{idRestore, "restore of the changelog, state wiped, against Kafka Streams", unitRecords, fNodeRestore, fPeerRestore, ratioAtLeast, 2},
 		{idBootstrap, "bootstrap from a peer's snapshot against our own restore", unitRecords, fBootstrap, fNodeRestore, ratioAtLeast, 3},
 		{idStart, "start to serving with local state, after a clean stop", unitSeconds, fNodeClean, fPeerClean, oursAtMost, wantStartSeconds},
 		{idStart, "start to serving with local state, after kill -9", unitSeconds, fNodeCrash, fPeerCrash, oursAtMost, wantStartSeconds},
 		{idLag, "visible lag of a standby at 20,000 records/s in, p99", unitMillis, fStandbyP99, "", oursAtMost, wantStandbyMillis},
-		{idBusy, "latency of a read while the node processes at full speed against idle, p99 at 1x1", unitMicros, fBusyP99, fIdleP99, ratioAtMost, 3},
+		{idBusy, "p99 of a read while the node processes at full speed against idle, 1x1", unitMicros, fBusyP99, fIdleP99, ratioAtMost, 3},
 	}
 }
 
@@ -73,7 +73,7 @@ func references() []row {
 	return []row{
 		{idEcho, "p99 of unary Get at a node against bare grpc-go echo", unitMicros, fNodeP99, fEchoP99, nothing, 0},
 		{idRouter, "unary Get through the router against a bare grpc-go proxy", unitRate, fRouterRate, fProxyRate, nothing, 0},
-		{idRouter, "the same: p99", unitMicros, fRouterP99, fProxyP99, nothing, 0},
+		{idRouter, "p99 of unary Get through the router against a bare grpc-go proxy", unitMicros, fRouterP99, fProxyP99, nothing, 0},
 	}
 }
 

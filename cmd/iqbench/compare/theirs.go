@@ -160,7 +160,6 @@ func (r *run) requestsElsewhere(ctx context.Context, m *member) ([][]byte, error
 type peerEvent struct {
 	AtMS    int64  `json:"t"`
 	Event   string `json:"event"`
-	To      string `json:"to"`
 	Records int64  `json:"records"`
 }
 
