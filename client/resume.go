@@ -26,9 +26,10 @@ func (r *resumption) after(ctx context.Context, worked bool, err error, elapsed 
 	if !worked && !r.begun {
 		return r.tries.fail(ctx, err, elapsed)
 	}
+	target := r.tries.target().name
 	failure, ended := r.tries.note(err, elapsed)
 	if worked {
-		r.begun, r.broken, r.since, r.pause = true, failure, time.Now(), 0
+		r.begun, r.broken, r.since, r.pause = true, &CallError{Target: target, Err: failure}, time.Now(), 0
 	}
 	if ctx.Err() != nil || !resumable(failure) || time.Since(r.since) >= MaxResume || !sleep(ctx, r.pause) {
 		return ended

@@ -21,14 +21,16 @@ const (
 	exitNotFound    = 3
 	exitStale       = 4
 	exitUnavailable = 5
+	exitLost        = 6
 )
 
 const exitHelp = `  0  done
   1  an error that none of these is
   2  the command line or the request is wrong
-  3  get: the store has no such key
+  3  get, mget, asof, window, session, versions: the store has no such key, or not then
   4  replicas live, but none is within the policy or has reached the position
-  5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout`
+  5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout
+  6  scan, watch: it cannot be gone on from the page token or the position; begin anew`
 
 // errNotFound ends a get of an absent key. All that is to be said has been printed.
 var errNotFound = errors.New("not found")
@@ -67,9 +69,11 @@ func exitCode(err error) int {
 	case iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED:
 		return exitStale
 	case iqv1.Reason_REASON_NOT_READY, iqv1.Reason_REASON_NOT_HOSTED, iqv1.Reason_REASON_NO_ACTIVE, iqv1.Reason_REASON_NO_REPLICA,
-		iqv1.Reason_REASON_OVERLOADED, iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT:
+		iqv1.Reason_REASON_OVERLOADED, iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT, iqv1.Reason_REASON_SLOW_READER:
 		return exitUnavailable
-	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED, iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_SLOW_READER:
+	case iqv1.Reason_REASON_PAGE_LOST:
+		return exitLost
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED:
 		return exitError
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}

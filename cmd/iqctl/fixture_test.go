@@ -25,6 +25,7 @@ import (
 type cluster struct {
 	iqv1.UnimplementedQueryServiceServer
 	iqv1.UnimplementedMetadataServiceServer
+	iqv1.UnimplementedControlServiceServer
 	empty bool // no node has reported
 }
 
@@ -138,6 +139,8 @@ func (c *cluster) ListStores(context.Context, *iqv1.ListStoresRequest) (*iqv1.Li
 	}
 	return &iqv1.ListStoresResponse{Stores: []*iqv1.StoreInfo{
 		kv("tails", "string", "json", 4), kv("flights-by-dest", "string", "int64", 4), kv("delays", "int32", "double", 6), kv("own", "avro", "avro", 4),
+		{Name: "clicks", Partitions: 2, Kind: "window", KeySerde: "string", ValueSerde: "int64", Partitioner: "murmur2"},
+		{Name: "prices", Partitions: 2, Kind: "versioned", KeySerde: "string", ValueSerde: "double", Partitioner: "murmur2"},
 	}}, nil
 }
 
@@ -161,7 +164,13 @@ func (c *cluster) ListInstances(_ context.Context, req *iqv1.ListInstancesReques
 			ActivePartitions: []*iqv1.TopicPartition{{Topic: "flights"}}, StandbyPartitions: []*iqv1.TopicPartition{{Topic: "flights", Partition: 3}},
 		},
 		{Node: "a", Address: "10.0.0.1:7001", Generation: 6, Incarnation: 1, LastHeard: durationpb.New(12 * time.Second)},
-		{Node: "d", Address: "10.0.0.4:7001", Alive: true, Generation: 7, ActiveStores: []string{"tails"}},
+		{
+			Node: "d", Address: "10.0.0.4:7001", Alive: true, Generation: 7, ActiveStores: []string{"tails"}, Draining: true,
+			Misplaced: []*iqv1.Misplaced{{
+				Store: "tails", Topic: "flights", Partition: 1, Records: 17, FirstOffset: 40, FirstKey: []byte("N14228"), Expected: []int32{0, 2},
+			}},
+			Dropped: []*iqv1.Dropped{{Sink: "alerts", Topic: "alerts", Records: 1}},
+		},
 		{
 			Node: "e", Address: "10.0.0.5:7001", Alive: true, Generation: 7, LastHeard: durationpb.New(31 * time.Millisecond),
 			ActiveStores: []string{"tails"}, Replicas: []*iqv1.ReplicaStatus{suspendedOnE()},
@@ -173,7 +182,15 @@ func (c *cluster) ListInstances(_ context.Context, req *iqv1.ListInstancesReques
 	return &iqv1.ListInstancesResponse{Instances: all}, nil
 }
 
-func (*cluster) QueryKey(_ context.Context, req *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, error) {
+func (c *cluster) QueryKey(_ context.Context, req *iqv1.QueryKeyRequest) (*iqv1.QueryKeyResponse, error) {
+	if c.empty {
+		return nil, iqerr.Status(&iqerr.NotReadyError{Node: "router-1", Waiting: "a report of any node"})
+	}
+	if p := req.GetPartitioner(); p != "" && p != "crc32" {
+		return nil, iqerr.Status(iqerr.Invalid("partitioner", p, "is not known"))
+	} else if p == "crc32" {
+		return &iqv1.QueryKeyResponse{Partitions: []*iqv1.KeyPartition{{Partition: 1, Active: suspendedOnE()}}}, nil
+	}
 	if string(req.GetKey()) == "drop-1" {
 		return &iqv1.QueryKeyResponse{}, nil
 	}
@@ -216,6 +233,7 @@ func runInMemory(t *testing.T, args []string, env map[string]string) (stdout, st
 		}))
 		iqv1.RegisterQueryServiceServer(s, c)
 		iqv1.RegisterMetadataServiceServer(s, c)
+		iqv1.RegisterControlServiceServer(s, c)
 		wg.Go(func() { _ = s.Serve(l) })
 		servers = append(servers, s)
 		listeners[name] = l

@@ -25,6 +25,12 @@ type formats struct {
 // formats finds the serdes of a store: those of the flags, else those that the store says it has, for which it waits as
 // long as the read may.
 func (r *readFlags) formats(ctx context.Context, c *client.Client, store string) (formats, error) {
+	if r.hex {
+		if r.keyFormat != "" || r.valueFormat != "" {
+			return formats{}, usagef("--hex: contradicts --key-format and --value-format; give one of them")
+		}
+		return formats{key: hexSerde{}, value: hexSerde{}}, nil
+	}
 	info := &iqv1.StoreInfo{}
 	if r.keyFormat == "" || r.valueFormat == "" {
 		var err error
@@ -46,12 +52,20 @@ func (r *readFlags) formats(ctx context.Context, c *client.Client, store string)
 
 // key turns what the user typed as KEY into bytes, where no value will be shown.
 func (r *readFlags) key(ctx context.Context, c *client.Client, store, text string) ([]byte, error) {
-	keyOnly := readFlags{keyFormat: r.keyFormat, valueFormat: topology.NameBytes, wait: r.wait}
-	f, err := keyOnly.formats(ctx, c, store)
+	f, err := r.keyFormats(ctx, c, store)
 	if err != nil {
 		return nil, err
 	}
 	return f.parseKey(text)
+}
+
+// keyFormats finds the key serde of a store, where no value will be shown.
+func (r *readFlags) keyFormats(ctx context.Context, c *client.Client, store string) (formats, error) {
+	keyOnly := readFlags{keyFormat: r.keyFormat, valueFormat: topology.NameBytes, wait: r.wait}
+	if r.hex {
+		keyOnly = readFlags{hex: true, keyFormat: r.keyFormat}
+	}
+	return keyOnly.formats(ctx, c, store)
 }
 
 // serde gives the format that a flag names, else the store's. A store may have a format of its application's own, which

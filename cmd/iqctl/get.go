@@ -21,29 +21,33 @@ func newGetCommand(a *app) *cobra.Command {
 		Long: `get reads the value of a key, then says who served it and how far behind that replica was.
 
 KEY is written in the store's key format and the value shown in its value format. A key that begins with a dash goes
-after "--". A key that the store does not have gives exit code 3, a policy that no replica meets 4.`,
+after "--". A key that the store does not have gives exit code 3, a policy that no replica meets 4. -o raw prints the value's
+bytes and nothing else.`,
 		Example: `  iqctl get by-dest ATL
   iqctl get by-dest ATL --policy max_staleness=10s,max_offset_lag=100 --prefer least_loaded
   iqctl get orders -- -17`,
 		Args: exactArgs("STORE", "KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.get(cmd.Context(), cmd, &r, explain, args[0], args[1])
+			var opts []client.ReadOption
+			if explain {
+				opts = append(opts, client.Explain())
+			}
+			return a.get(cmd.Context(), cmd, &r, opts, args[0], args[1])
 		},
 	}
 	r.add(cmd)
-	cmd.Flags().StringVar(&r.valueFormat, "value-format", "", "how to show the value: "+formatNames()+" (default: the store's value serde)")
+	r.addValueFormat(cmd)
+	r.addHex(cmd)
 	cmd.Flags().BoolVar(&explain, "explain", false, "show why each replica was chosen or refused")
-	return cmd
+	return takesRaw(cmd)
 }
 
-func (a *app) get(ctx context.Context, cmd *cobra.Command, r *readFlags, explain bool, store, keyText string) error {
+func (a *app) get(ctx context.Context, cmd *cobra.Command, r *readFlags, more []client.ReadOption, store, keyText string) error {
 	opts, err := r.options(cmd)
 	if err != nil {
 		return err
 	}
-	if explain {
-		opts = append(opts, client.Explain())
-	}
+	opts = append(opts, more...)
 	ctx, c, done, err := a.connect(ctx, r.wait)
 	if err != nil {
 		return err
@@ -65,9 +69,12 @@ func (a *app) get(ctx context.Context, cmd *cobra.Command, r *readFlags, explain
 	if err != nil {
 		return err
 	}
-	if a.json() {
+	switch {
+	case a.json():
 		err = printJSON(a.out, getShape(store, keyText, f, res))
-	} else {
+	case a.raw():
+		_, err = a.out.Write(res.Value)
+	default:
 		err = a.printGet(f, res)
 	}
 	if err == nil && !res.Found {
@@ -83,6 +90,9 @@ func (a *app) printGet(f formats, res client.Result) error {
 	}
 	p := &printer{w: a.out}
 	p.line(text)
+	if !res.ValidUntil.IsZero() {
+		p.line("valid from " + timeText(res.Timestamp) + " until " + timeText(res.ValidUntil))
+	}
 	p.line(res.ServedBy())
 	if note != "" {
 		p.line("note: " + note)
@@ -104,6 +114,7 @@ type getJSON struct {
 	Value         any             `json:"value"`
 	ValueFormat   string          `json:"value_format"`
 	Timestamp     string          `json:"timestamp,omitempty"`
+	ValidUntil    *int64          `json:"valid_until_ms,omitempty"`
 	Served        *replicaJSON    `json:"served"`
 	InputPosition []offsetJSON    `json:"input_position"`
 	Attempts      []attemptJSON   `json:"attempts"`
@@ -118,6 +129,7 @@ func getShape(store, key string, f formats, res client.Result) getJSON {
 	}
 	if res.Found {
 		s.Value, s.ValueFormat = f.shape(res.Value)
+		s.ValidUntil = timeMs(res.ValidUntil)
 		s.Timestamp = res.Timestamp.UTC().Format(time.RFC3339Nano)
 	}
 	return s

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 )
@@ -82,13 +83,61 @@ func TestJSONOutputIsOneObjectEverywhere(t *testing.T) {
 	}
 }
 
+// TestJSONLinesAreOneObjectEach, for the commands that print as they go.
+func TestJSONLinesAreOneObjectEach(t *testing.T) {
+	for _, line := range []string{
+		"mget flights-by-dest ATL bad stale nosuch", "scan flights-by-dest", "scan tails --keys-only", "window clicks /home", "versions prices apple",
+		"watch flights-by-dest --count 5", "drain b", "metadata watch --count 5",
+	} {
+		stdout, _, code := runInMemory(t, append(strings.Fields(line), "-o", "json", "--router", inMemory), nil)
+		if code != exitOK && !strings.HasPrefix(line, "mget") || stdout == "" {
+			t.Errorf("%s: exit %d\n%s", line, code, stdout)
+		}
+		for object := range strings.Lines(stdout) {
+			var v map[string]any
+			if err := json.Unmarshal([]byte(object), &v); err != nil || len(v) == 0 {
+				t.Errorf("%s: %v: %s", line, err, object)
+			}
+		}
+	}
+}
+
+// TestTimesAreReadInEachForm, and nothing else is taken for one.
+func TestTimesAreReadInEachForm(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"2026-01-31T13:00:00.5+01:00": "2026-01-31T12:00:00.500Z", "1700000040123": "2023-11-14T22:14:00.123Z", "-5m": "2026-01-31T11:55:00.000Z",
+		"1h30m": "2026-01-31T10:30:00.000Z", "0": "1970-01-01T00:00:00.000Z", "-1": "1969-12-31T23:59:59.999Z", "2026-01-31": "", "--5m": "", "": "", "soon": "",
+	} {
+		got, err := parseTime(text, now)
+		if timeText(got) != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %s, %v; want %s", text, timeText(got), err, want)
+		}
+	}
+}
+
+// TestAWideTableIsAlignedAndLosesNothing: rows that come after the first screen, and are wider, have all their cells.
+func TestAWideTableIsAlignedAndLosesNothing(t *testing.T) {
+	var b strings.Builder
+	table := liveTable{p: &printer{w: &b}, heading: []string{"A", "B"}}
+	for i := range 2 * tableLookahead {
+		table.row(strings.Repeat("x", i%7), "b\n")
+	}
+	table.row(strings.Repeat("y", 50), "last")
+	table.flush()
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	if len(lines) != 2*tableLookahead+2 || lines[0] != "A       B" || lines[1] != `-       "b\n"` || lines[len(lines)-1] != strings.Repeat("y", 50)+"  last" {
+		t.Errorf("%d lines: %q, %q … %q", len(lines), lines[0], lines[1], lines[len(lines)-1])
+	}
+}
+
 // TestHelpNamesEveryExitCode: scripts are written from the help.
 func TestHelpNamesEveryExitCode(t *testing.T) {
 	stdout, _, code := runInMemory(t, []string{"--help"}, nil)
 	if code != exitOK {
 		t.Errorf("exit %d", code)
 	}
-	for c := exitOK; c <= exitUnavailable; c++ {
+	for c := exitOK; c <= exitLost; c++ {
 		if !strings.Contains(stdout, fmt.Sprintf("\n  %d  ", c)) {
 			t.Errorf("exit code %d is not in the help:\n%s", c, stdout)
 		}

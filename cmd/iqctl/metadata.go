@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,7 @@ func newMetadataCommand(a *app) *cobra.Command {
 		Args:  noCommand,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newStoresCommand(a), newInstancesCommand(a), newKeyCommand(a))
+	cmd.AddCommand(newStoresCommand(a), newInstancesCommand(a), newKeyCommand(a), newMetadataWatchCommand(a))
 	return cmd
 }
 
@@ -135,11 +136,7 @@ func (a *app) instances(ctx context.Context, store string) error {
 	slices.SortStableFunc(instances, byNode)
 	shapes, rows := make([]instanceJSON, 0, len(instances)), [][]string{}
 	for _, i := range instances {
-		shapes = append(shapes, instanceJSON{
-			nodeSummary: summarise(i), ActiveStores: append([]string{}, i.GetActiveStores()...), StandbyStores: append([]string{}, i.GetStandbyStores()...),
-			ActivePartitions: partitionShapes(i.GetActivePartitions()), StandbyPartitions: partitionShapes(i.GetStandbyPartitions()),
-			Replicas: replicaShapes(i.GetReplicas()),
-		})
+		shapes = append(shapes, instanceShape(i))
 		rows = append(rows, []string{i.GetNode(), i.GetAddress(), i.GetRack(), stateOf(i), held(i, store, true), held(i, store, false)})
 	}
 	if a.json() {
@@ -152,6 +149,14 @@ func (a *app) instances(ctx context.Context, store string) error {
 	}
 	p.table([]string{"NODE", "ADDRESS", "RACK", "STATE", "ACTIVE", "STANDBY"}, rows)
 	return p.err
+}
+
+func instanceShape(i *iqv1.Instance) instanceJSON {
+	return instanceJSON{
+		nodeSummary: summarise(i), ActiveStores: append([]string{}, i.GetActiveStores()...), StandbyStores: append([]string{}, i.GetStandbyStores()...),
+		ActivePartitions: partitionShapes(i.GetActivePartitions()), StandbyPartitions: partitionShapes(i.GetStandbyPartitions()),
+		Replicas: replicaShapes(i.GetReplicas()),
+	}
 }
 
 // held lists the store partitions that a node holds as active, or otherwise: "by-carrier 0,2; by-dest 1". Where no
@@ -185,14 +190,28 @@ func held(i *iqv1.Instance, store string, active bool) string {
 }
 
 func newKeyCommand(a *app) *cobra.Command {
-	var r readFlags
+	var (
+		r           readFlags
+		partitioner string
+	)
 	cmd := &cobra.Command{
 		Use:   "key STORE KEY",
 		Short: "Show the partition or partitions of a key, with their active and standbys",
-		Args:  exactArgs("STORE", "KEY"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return a.key(cmd.Context(), &r, args[0], args[1]) },
+		Long: `key shows the partition or partitions of a key, with their active and standbys. With --wait it asks again while the
+answer is NOT_READY. --partitioner finds the partitions by another partitioner than the store's, which the server must know.`,
+		Example: "  iqctl metadata key by-dest ATL\n  iqctl metadata key by-dest ATL --partitioner crc32",
+		Args:    exactArgs("STORE", "KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.wait < 0 {
+				return usage(cmd, fmt.Errorf("--wait %s: must not be negative", r.wait))
+			}
+			return a.key(cmd.Context(), &r, partitioner, args[0], args[1])
+		},
 	}
 	r.addKeyFormat(cmd)
+	r.addHex(cmd)
+	cmd.Flags().DurationVar(&r.wait, "wait", 0, "how long to ask again while nobody knows the store yet")
+	cmd.Flags().StringVar(&partitioner, "partitioner", "", "find the partitions by this partitioner (default: the store's)")
 	return cmd
 }
 
@@ -202,17 +221,22 @@ type keyJSON struct {
 	Standbys  []*replicaJSON `json:"standbys"`
 }
 
-func (a *app) key(ctx context.Context, r *readFlags, store, keyText string) error {
-	ctx, c, done, err := a.connect(ctx, 0)
+func (a *app) key(ctx context.Context, r *readFlags, partitioner, store, keyText string) error {
+	ctx, c, done, err := a.connect(ctx, r.wait)
 	if err != nil {
 		return err
 	}
 	defer done()
+	start := time.Now()
 	key, err := r.key(ctx, c, store, keyText)
 	if err != nil {
 		return err
 	}
-	partitions, err := c.QueryKey(ctx, store, key)
+	var partitions []*iqv1.KeyPartition
+	err = whileNotReady(ctx, r.wait-time.Since(start), func() (iqv1.Reason, error) {
+		partitions, err = c.QueryKeyBy(ctx, store, key, partitioner)
+		return iqerr.ReasonOf(err), err
+	})
 	if err != nil {
 		return err
 	}

@@ -23,18 +23,35 @@ type readFlags struct {
 	uncommitted bool
 	keyFormat   string
 	valueFormat string
+	hex         bool
+	// onePartition says that the command has the flag for one partition.
+	onePartition bool
 }
 
+// add adds the flags of a read of one key.
 func (r *readFlags) add(cmd *cobra.Command) {
+	r.addPolicy(cmd)
+	r.onePartition = true
+	cmd.Flags().Int32Var(&r.partition, "partition", 0, "store partition to read (default: the key's own)")
+	r.addKeyFormat(cmd)
+}
+
+func (r *readFlags) addPolicy(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&r.policy, "policy", nil,
 		"strong, active, any, max_staleness=10s, max_offset_lag=100; combined with commas, all must hold (default: the server's)")
 	f.StringVar(&r.prefer, "prefer", "", "which replica first, of those within the policy: active, least_loaded, nearest=RACK (default: the server's)")
 	f.DurationVar(&r.wait, "wait", 0, "how long the server may hold the read until a replica qualifies")
-	f.Int32Var(&r.partition, "partition", 0, "store partition to read (default: the key's own)")
 	f.StringSliceVar(&r.atLeast, "at-least", nil, "input position that the answer must cover: TOPIC/PARTITION@OFFSET, several with commas")
 	f.BoolVar(&r.uncommitted, "read-uncommitted", false, "show the active's writes of the open transaction as well")
-	r.addKeyFormat(cmd)
+}
+
+func (r *readFlags) addValueFormat(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&r.valueFormat, "value-format", "", "how to show the value: "+formatNames()+" (default: the store's value serde)")
+}
+
+func (r *readFlags) addHex(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.hex, "hex", false, "keys and values as hexadecimal digits, in and out, whatever the store's serdes")
 }
 
 func (r *readFlags) addKeyFormat(cmd *cobra.Command) {
@@ -82,7 +99,7 @@ func (r *readFlags) options(cmd *cobra.Command) ([]client.ReadOption, error) {
 	if r.wait > 0 {
 		opts = append(opts, client.Wait(r.wait))
 	}
-	if cmd.Flags().Changed("partition") {
+	if r.onePartition && cmd.Flags().Changed("partition") {
 		opts = append(opts, client.Partition(r.partition))
 	}
 	if r.uncommitted {

@@ -53,23 +53,27 @@ func newRootCommand(a *app) *cobra.Command {
 Exit codes:
 ` + exitHelp,
 		Example: `  iqctl get by-dest ATL --policy max_staleness=10s
+  iqctl scan by-dest --prefix A --limit 10
   iqctl explain by-dest ATL --policy strong
   iqctl --router router-1:7000,router-2:7000 status`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              noCommand,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		PersistentPreRunE: func(*cobra.Command, []string) error { return a.checkFlags() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.checkFlags(cmd) },
 	}
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
 	f := root.PersistentFlags()
 	f.StringVar(&a.routers, "router", "", "routers or nodes to ask, host:port[,host:port...] (default $"+routerEnv+" or "+defaultRouter+")")
-	f.StringVarP(&a.output, "output", "o", "table", "how to print: table or json")
-	f.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long a command may take, on top of --wait")
+	f.StringVarP(&a.output, "output", "o", "table", "how to print: table, json, or, where values are read, raw: their bytes alone")
+	f.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long a command may take, on top of --wait; scan, count, watch and drain take what they need unless it is given")
 	root.AddCommand(newGetCommand(a))
+	root.AddCommand(newMultiGetCommand(a), newScanCommand(a), newCountCommand(a), newWatchCommand(a))
+	root.AddCommand(newWindowCommand(a), newSessionCommand(a), newAsOfCommand(a), newVersionsCommand(a))
 	root.AddCommand(newExplainCommand(a))
+	root.AddCommand(newDrainCommand(a))
 	root.AddCommand(newStatusCommand(a))
 	root.AddCommand(newLagCommand(a))
 	root.AddCommand(newMetadataCommand(a))
@@ -78,8 +82,12 @@ Exit codes:
 }
 
 // checkFlags checks the global flags that every command heeds.
-func (a *app) checkFlags() error {
-	if a.output != "table" && a.output != "json" {
+func (a *app) checkFlags(cmd *cobra.Command) error {
+	switch raw := cmd.Annotations[rawAnnotation] != ""; {
+	case a.output == "table" || a.output == "json" || raw && a.raw():
+	case raw:
+		return usagef("--output %q: must be table, json or raw", a.output)
+	default:
 		return usagef("--output %q: must be table or json", a.output)
 	}
 	if a.timeout <= 0 {
@@ -127,16 +135,32 @@ func (a *app) json() bool { return a.output == "json" }
 
 // connect gives a client and a context that ends after --timeout and the wait. done frees both.
 func (a *app) connect(ctx context.Context, wait time.Duration) (_ context.Context, _ *client.Client, done func(), _ error) {
-	targets, err := a.targets()
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	c, err := client.New(targets, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))
+	c, err := a.client()
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout+wait)
 	return ctx, c, func() { cancel(); _ = c.Close() }, nil
+}
+
+// connectStream gives a client and a context that ends after --timeout only where that was given.
+func (a *app) connectStream(ctx context.Context, cmd *cobra.Command) (_ context.Context, _ *client.Client, done func(), _ error) {
+	if cmd.Flags().Changed("timeout") {
+		return a.connect(ctx, 0)
+	}
+	c, err := a.client()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	return ctx, c, func() { _ = c.Close() }, nil
+}
+
+func (a *app) client() (*client.Client, error) {
+	targets, err := a.targets()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(targets, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))
 }
 
 // exactArgs is cobra.ExactArgs with an error that names what is missing.

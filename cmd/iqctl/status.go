@@ -20,8 +20,9 @@ func newStatusCommand(a *app) *cobra.Command {
 		Long: `status shows the nodes: whether they are alive, suspect (heartbeats overdue or a connection refused) or dead; the
 newest group generation that each has seen; how many actives and standbys it holds, and how many of those are restoring
 or suspended; and the lag of the replica that is furthest behind. A node without any waits for Kafka, its topics or the
-group, and its log says for which. A replica that is suspended has a task that stopped, or a node that is dead; those of
-nodes that live are named below the table, and the node's log says why.`,
+group, and its log says for which. A node that drains hands its tasks over before it ends. A replica that is suspended has a task that stopped, or a node that is dead; those of
+nodes that live are named below the table, and the node's log says why. So are input partitions with records that lookups by key
+cannot find, because another partitioner than the store's put them there, and sinks whose partitioner has dropped records.`,
 		Args: exactArgs(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.status(cmd.Context()) },
 	}
@@ -54,8 +55,12 @@ func (a *app) status(ctx context.Context) error {
 	counts := map[string]int{}
 	for _, n := range all {
 		counts[n.State]++
+		state := n.State
+		if n.Draining {
+			state += ", draining"
+		}
 		rows = append(rows, []string{
-			n.Node, n.Address, n.Rack, n.State, strconv.FormatInt(n.Generation, 10), n.heard, count(n.Active), count(n.Standby),
+			n.Node, n.Address, n.Rack, state, strconv.FormatInt(n.Generation, 10), n.heard, count(n.Active), count(n.Standby),
 			count(n.Restoring), count(n.Suspended), n.worst,
 		})
 	}
@@ -64,7 +69,54 @@ func (a *app) status(ctx context.Context) error {
 	if text := suspendedText(instances); text != "" {
 		p.line(text)
 	}
+	for _, line := range recordsText(instances) {
+		p.line(line)
+	}
 	return p.err
+}
+
+// maxRecordLines bounds the lines about misplaced and dropped records, each.
+const maxRecordLines = 16
+
+// recordsText says which input partitions have misplaced records, by the nodes that process them, and which sinks have dropped
+// some.
+func recordsText(instances []*iqv1.Instance) []string {
+	var misplaced, dropped []string
+	for _, i := range instances {
+		for _, m := range i.GetMisplaced() {
+			misplaced = append(misplaced, fmt.Sprintf("misplaced: %s of %s/%d on %s are not where lookups in %s look; the first, at offset %d, belongs in %s",
+				recordCount(m.GetRecords()), m.GetTopic(), m.GetPartition(), i.GetNode(), m.GetStore(), m.GetFirstOffset(), expectedText(m.GetExpected())))
+		}
+		for _, d := range i.GetDropped() {
+			dropped = append(dropped, fmt.Sprintf("dropped: %s for %s by the partitioner of sink %s on %s", recordCount(d.GetRecords()), d.GetTopic(), d.GetSink(), i.GetNode()))
+		}
+	}
+	return append(clipped(misplaced), clipped(dropped)...)
+}
+
+func clipped(lines []string) []string {
+	if more := len(lines) - maxRecordLines; more > 0 {
+		return append(lines[:maxRecordLines], fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+func recordCount(n int64) string {
+	if n == 1 {
+		return "1 record"
+	}
+	return strconv.FormatInt(n, 10) + " records"
+}
+
+func expectedText(partitions []int32) string {
+	if len(partitions) == 0 {
+		return "no partition"
+	}
+	var names []string
+	for _, p := range partitions {
+		names = append(names, strconv.Itoa(int(p)))
+	}
+	return "partition " + strings.Join(names, " and ")
 }
 
 func byNode(a, b *iqv1.Instance) int { return strings.Compare(a.GetNode(), b.GetNode()) }
@@ -118,6 +170,7 @@ type nodeSummary struct {
 	Address      string   `json:"address"`
 	Rack         string   `json:"rack"`
 	State        string   `json:"state"`
+	Draining     bool     `json:"draining"`
 	Incarnation  int64    `json:"incarnation"`
 	Generation   int64    `json:"generation"`
 	LastHeardMs  *float64 `json:"last_heard_ms"`
@@ -128,7 +181,26 @@ type nodeSummary struct {
 	MaxOffsetLag *int64   `json:"max_offset_lag"`
 	MaxTimeLagMs *float64 `json:"max_time_lag_ms"`
 
+	Misplaced []misplacedJSON `json:"misplaced,omitempty"`
+	Dropped   []droppedJSON   `json:"dropped,omitempty"`
+
 	heard, worst string
+}
+
+type misplacedJSON struct {
+	Store       string  `json:"store"`
+	Topic       string  `json:"topic"`
+	Partition   int32   `json:"partition"`
+	Records     int64   `json:"records"`
+	FirstOffset int64   `json:"first_offset"`
+	FirstKey    string  `json:"first_key"`
+	Expected    []int32 `json:"expected"`
+}
+
+type droppedJSON struct {
+	Sink    string `json:"sink"`
+	Topic   string `json:"topic"`
+	Records int64  `json:"records"`
 }
 
 // summarise counts replicas, warm-ups as standbys. A node that is not alive has no lags: the last ones it told are old.
@@ -136,7 +208,16 @@ type nodeSummary struct {
 func summarise(i *iqv1.Instance) nodeSummary {
 	n := nodeSummary{
 		Node: i.GetNode(), Address: i.GetAddress(), Rack: i.GetRack(), State: stateOf(i), Incarnation: i.GetIncarnation(),
-		Generation: i.GetGeneration(), LastHeardMs: millis(i.GetLastHeard()), heard: duration(i.GetLastHeard()), worst: unknown,
+		Generation: i.GetGeneration(), Draining: i.GetDraining(), LastHeardMs: millis(i.GetLastHeard()), heard: duration(i.GetLastHeard()), worst: unknown,
+	}
+	for _, m := range i.GetMisplaced() {
+		n.Misplaced = append(n.Misplaced, misplacedJSON{
+			Store: m.GetStore(), Topic: m.GetTopic(), Partition: m.GetPartition(), Records: m.GetRecords(), FirstOffset: m.GetFirstOffset(),
+			FirstKey: asBytes(m.GetFirstKey()), Expected: append([]int32{}, m.GetExpected()...),
+		})
+	}
+	for _, d := range i.GetDropped() {
+		n.Dropped = append(n.Dropped, droppedJSON{Sink: d.GetSink(), Topic: d.GetTopic(), Records: d.GetRecords()})
 	}
 	if !tellsReplicas(i) {
 		return n
