@@ -49,9 +49,9 @@ func (f *failover) run(ctx context.Context, try attempt) error {
 	query.Patient = until.After(now)
 	held := waiter{router: f.router, until: until}
 	defer held.leave()
-	for {
+	for free := len(f.failures) == 0; ; free = true {
 		e := f.router.board.load()
-		err := f.round(ctx, e, query, try)
+		err := f.round(ctx, e, query, free, try)
 		if err == nil || !query.Patient || !mayPass(err) || ctx.Err() != nil {
 			return err
 		}
@@ -64,8 +64,9 @@ func (f *failover) run(ctx context.Context, try attempt) error {
 	}
 }
 
-// round asks whom the view of one edition names.
-func (f *failover) round(ctx context.Context, e *edition, query routing.Query, try attempt) error {
+// round asks whom the view of one edition names. The first try is free unless a stream broke just now: a read that waits is
+// held back by its pauses.
+func (f *failover) round(ctx context.Context, e *edition, query routing.Query, free bool, try attempt) error {
 	d, err := routing.Decide(e.view, query, time.Now())
 	if err != nil {
 		return withAttempts(err, query.Partition, f.attempts)
@@ -76,9 +77,10 @@ func (f *failover) round(ctx context.Context, e *edition, query routing.Query, t
 		if f.asked[string(t.Node.ID)] {
 			continue
 		}
-		if len(f.failures) > 0 && !f.router.retries.spend() {
+		if !free && !f.router.retries.spend() {
 			break
 		}
+		free = false
 		start := time.Now()
 		if err = f.one(ctx, t, d.Eligible-i-1, try); err == nil {
 			return nil

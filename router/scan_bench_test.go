@@ -77,39 +77,9 @@ func benchmarkScan(b *testing.B, s *shelf, order iqv1.ScanRequest_Order) {
 	iqv1.RegisterQueryServiceServer(server, s)
 	go func() { _ = server.Serve(node) }()
 	defer server.Stop()
-	front := listenTCP(b)
-	r, err := New(Config{Listener: front, NodeTimeout: time.Hour, SuspectAfter: time.Hour, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		b.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	defer func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	}()
-	routed := dialTCP(b, front.Addr().String())
-	heartbeats, err := iqv1.NewControlServiceClient(routed).Heartbeat(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var all []int32
-	for p := range s.parts {
-		all = append(all, int32(p))
-	}
-	if err := heartbeats.Send(&iqv1.HeartbeatRequest{
-		Node: "a", Address: node.Addr().String(), Full: true, Sequence: 1, Replicas: of(active(1), all...),
-		Stores: []*iqv1.StoreInfo{{Name: "s", Partitions: int32(len(all)), ActualPartitions: int32(len(all))}},
-	}); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := heartbeats.Recv(); err != nil {
-		b.Fatal(err)
-	}
-	client := iqv1.NewQueryServiceClient(routed)
+	client, stop := benchRouter(b, node.Addr().String(), int32(len(s.parts)))
+	defer stop()
+	ctx := b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		stream, err := client.Scan(ctx, &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "s"}, Order: order})
@@ -132,4 +102,80 @@ func benchmarkScan(b *testing.B, s *shelf, order iqv1.ScanRequest_Order) {
 		}
 	}
 	b.ReportMetric(float64(s.rows)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkMultiGet reads 100 keys in one request; BenchmarkGet of package router has what single ones cost.
+func BenchmarkMultiGet(b *testing.B) {
+	const keys = 100
+	node := listenTCP(b)
+	server := grpc.NewServer()
+	iqv1.RegisterQueryServiceServer(server, echo{})
+	go func() { _ = server.Serve(node) }()
+	defer server.Stop()
+	client, stop := benchRouter(b, node.Addr().String(), 3)
+	defer stop()
+	m := &iqv1.MultiGetRequest{Store: "s"}
+	for i := range keys {
+		m.Keys = append(m.Keys, fmt.Appendf(nil, "key-%08d", i))
+	}
+	for _, inFlight := range []int{1, 16} {
+		b.Run(fmt.Sprintf("keys=%d/in_flight=%d", keys, inFlight), func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetParallelism(inFlight)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if resp, err := client.MultiGet(b.Context(), m); err != nil || len(resp.GetResults()) != keys || !resp.GetResults()[0].GetFound() {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+		})
+	}
+}
+
+// MultiGet answers every key at once.
+func (echo) MultiGet(_ context.Context, m *iqv1.MultiGetRequest) (*iqv1.MultiGetResponse, error) {
+	resp := &iqv1.MultiGetResponse{Partitions: []*iqv1.PartitionRead{{}}}
+	for range m.GetKeys() {
+		resp.Results = append(resp.Results, &iqv1.KeyResult{Found: true, Value: make([]byte, 100), Read: new(int32(0))})
+	}
+	return resp, nil
+}
+
+// benchRouter runs a router that knows one node, which has all partitions. The caller calls stop.
+func benchRouter(b *testing.B, node string, partitions int32) (client iqv1.QueryServiceClient, stop func()) {
+	b.Helper()
+	front := listenTCP(b)
+	r, err := New(Config{Listener: front, NodeTimeout: time.Hour, SuspectAfter: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	routed := dialTCP(b, front.Addr().String())
+	heartbeats, err := iqv1.NewControlServiceClient(routed).Heartbeat(ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var all []int32
+	for p := range partitions {
+		all = append(all, p)
+	}
+	if err := heartbeats.Send(&iqv1.HeartbeatRequest{
+		Node: "a", Address: node, Full: true, Sequence: 1, Replicas: of(active(1), all...),
+		Stores: []*iqv1.StoreInfo{{Name: "s", Partitions: partitions, ActualPartitions: partitions}},
+	}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := heartbeats.Recv(); err != nil {
+		b.Fatal(err)
+	}
+	return iqv1.NewQueryServiceClient(routed), func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	}
 }

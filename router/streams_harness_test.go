@@ -72,7 +72,9 @@ func numbered(prefix string, n int) []string {
 type fakeStreams struct {
 	// scanned is called before each row of a scan is sent; an error ends the stream with it. send sends what is gathered.
 	scanned func(ctx context.Context, p int32, sent int) error
-	batch   int // rows a message; 0 for query.MaxBatchRows
+	hangs   bool // a scan says nothing at all
+	large   int  // rows of more than query.MaxBatchBytes of which sending was begun
+	batch   int  // rows a message; 0 for query.MaxBatchRows
 	scans   []*iqv1.ScanRequest
 	gets    []*iqv1.MultiGetRequest
 	multi   func(key []byte) *iqv1.KeyResult // nil for what the store holds
@@ -113,6 +115,10 @@ func (n *fakeNode) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer
 	if err := n.refuses(p, m.GetPolicy().GetMode()); err != nil {
 		return err
 	}
+	if n.streams.hangs {
+		<-stream.Context().Done()
+		return stream.Context().Err()
+	}
 	if err := stream.Send(&iqv1.ScanResponse{Reads: []*iqv1.PartitionRead{{Partition: p, Served: n.replicaOf(p)}}}); err != nil {
 		return err
 	}
@@ -129,6 +135,11 @@ func (n *fakeNode) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer
 		defer func() { out, size = &iqv1.ScanResponse{}, 0 }()
 		if len(out.GetRows()) == 0 {
 			return nil
+		}
+		if size > query.MaxBatchBytes {
+			n.mu.Lock()
+			n.streams.large++
+			n.mu.Unlock()
 		}
 		return stream.Send(out)
 	}
