@@ -16,13 +16,14 @@ const (
 	callScan
 	callCount
 	callWatch
-
-	callWide = callScan | callCount | callWatch
 )
+
+// callWide are the calls for more than one key.
+const callWide = callScan | callCount | callWatch
 
 // String is the call's name.
 func (c call) String() string {
-	switch c {
+	switch c { //nolint:exhaustive // callWide is no call
 	case callGet:
 		return "Get"
 	case callMultiGet:

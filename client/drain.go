@@ -26,8 +26,8 @@ func (c *Client) Drain(ctx context.Context, node string, progress func(*iqv1.Dra
 		if err == nil {
 			return nil
 		}
-		if iqerr.ReasonOf(iqerr.FromStatus(err)) == iqv1.Reason_REASON_INVALID && tries.failures+1 < len(c.targets) {
-			tries.note(err, time.Since(started)) // another node, which drains nobody but itself
+		if err = iqerr.FromStatus(err); errors.Is(err, iqerr.ErrInvalid) && tries.failures+1 < len(c.targets) {
+			_ = tries.note(err, time.Since(started)) // another node, which drains nobody but itself
 			continue
 		}
 		if err := tries.fail(ctx, err, time.Since(started)); err != nil {
@@ -37,11 +37,11 @@ func (c *Client) Drain(ctx context.Context, node string, progress func(*iqv1.Dra
 }
 
 func followDrain(ctx context.Context, tries *tries, node string, progress func(*iqv1.DrainResponse)) error {
-	l := tries.listen(ctx, 0)
+	ctx, l := tries.listen(ctx, 0)
 	defer l.close()
-	stream, err := tries.target().control.Drain(l, &iqv1.DrainRequest{Node: node})
+	stream, err := tries.target().control.Drain(ctx, &iqv1.DrainRequest{Node: node})
 	if err != nil {
-		return l.cause(err)
+		return silent(ctx, err)
 	}
 	for {
 		m, err := stream.Recv()
@@ -49,7 +49,7 @@ func followDrain(ctx context.Context, tries *tries, node string, progress func(*
 		case errors.Is(err, io.EOF):
 			return errUnfinished
 		case err != nil:
-			return l.cause(err)
+			return silent(ctx, err)
 		}
 		l.heard()
 		tries.progressed()

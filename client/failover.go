@@ -146,7 +146,8 @@ func weight(err error) int {
 	switch iqerr.ReasonOf(err) {
 	case iqv1.Reason_REASON_UNSPECIFIED:
 		return weightUnreached
-	case iqv1.Reason_REASON_NOT_READY, iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_NOT_HOSTED:
+	case iqv1.Reason_REASON_NOT_READY, iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_NOT_HOSTED,
+		iqv1.Reason_REASON_SLOW_READER:
 		return 1
 	case iqv1.Reason_REASON_OVERLOADED, iqv1.Reason_REASON_NO_REPLICA, iqv1.Reason_REASON_CORRUPT:
 		return 2
@@ -154,7 +155,8 @@ func weight(err error) int {
 		return 3
 	case iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED:
 		return 4
-	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED:
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED,
+		iqv1.Reason_REASON_PAGE_LOST:
 		return 5
 	}
 	return weightUnreached

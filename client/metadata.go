@@ -98,16 +98,16 @@ func (c *Client) WatchMetadata(ctx context.Context, store string, lagInterval ti
 }
 
 func followMetadata(ctx context.Context, tries *tries, req *iqv1.WatchMetadataRequest, yield func(*iqv1.WatchMetadataResponse, error) bool) (worked bool, err error) {
-	l := tries.listen(ctx, 0)
+	ctx, l := tries.listen(ctx, 0)
 	defer l.close()
-	stream, err := tries.target().metadata.WatchMetadata(l, req)
+	stream, err := tries.target().metadata.WatchMetadata(ctx, req)
 	if err != nil {
-		return false, l.cause(err)
+		return false, silent(ctx, err)
 	}
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return worked, l.cause(err)
+			return worked, silent(ctx, err)
 		}
 		l.heard()
 		tries.progressed()

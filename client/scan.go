@@ -113,15 +113,15 @@ func (s *Scanner) hand(yield func(Row, error) bool) bool {
 
 // follow takes what one target sends. It returns nil when the target ended in order.
 func (s *Scanner) follow(ctx context.Context, tries *tries, yield func(Row, error) bool) error {
-	l := tries.listen(ctx, s.r.wait())
+	ctx, l := tries.listen(ctx, s.r.wait())
 	defer l.close()
-	req, err := s.request(l)
+	req, err := s.request(ctx)
 	if err != nil {
 		return err
 	}
-	stream, err := tries.target().query.Scan(l, req)
+	stream, err := tries.target().query.Scan(ctx, req)
 	if err != nil {
-		return l.cause(err)
+		return silent(ctx, err)
 	}
 	sent, left, worked := false, false, false
 	for {
@@ -135,7 +135,7 @@ func (s *Scanner) follow(ctx context.Context, tries *tries, yield func(Row, erro
 			}
 			return nil // with rows left and no limit reached, another stream goes on
 		case err != nil:
-			return l.cause(err)
+			return silent(ctx, err)
 		}
 		l.heard()
 		sent, left = true, len(m.GetPageToken()) > 0

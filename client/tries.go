@@ -52,10 +52,9 @@ func (t *tries) progressed() {
 	}
 }
 
-// note takes down that the target's stream failed and turns to the next. It returns the failure as package iqerr gives it,
-// and the error to end with if nobody else is asked.
-func (t *tries) note(err error, elapsed time.Duration) (failure error, ended *CallError) {
-	err = iqerr.FromStatus(err)
+// note takes down that the target's stream failed, as package iqerr gives it, and turns to the next. It returns the error to
+// end with if nobody else is asked.
+func (t *tries) note(err error, elapsed time.Duration) *CallError {
 	if len(t.attempts) < MaxTargets {
 		t.attempts = append(t.attempts, attemptOf(t.target(), err, elapsed))
 	}
@@ -65,14 +64,15 @@ func (t *tries) note(err error, elapsed time.Duration) (failure error, ended *Ca
 	t.failed.Attempts = t.attempts
 	t.failures++
 	t.at = (t.at + 1) % len(t.c.targets)
-	return err, t.failed
+	return t.failed
 }
 
 // fail notes a failure, and returns the error to end with when no other target can do better or all have failed.
 func (t *tries) fail(ctx context.Context, err error, elapsed time.Duration) error {
 	worked := t.worked
 	t.worked = false
-	err, ended := t.note(err, elapsed)
+	err = iqerr.FromStatus(err)
+	ended := t.note(err, elapsed)
 	hopeless := len(t.c.targets) == 1 && weight(err) > weightUnreached && !worked
 	if ctx.Err() != nil || !resumable(err) || t.failures >= t.c.maxAttempts() || hopeless {
 		return ended
@@ -91,24 +91,23 @@ func resumable(err error) bool {
 	return iqerr.Retriable(err)
 }
 
-// listening is a stream's context, which ends when nothing comes for too long.
+// listening ends a stream's context when nothing comes for too long.
 type listening struct {
-	context.Context
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 	silence time.Duration
 }
 
-// listen begins to listen to the target that is asked now.
-func (t *tries) listen(ctx context.Context, wait time.Duration) *listening {
+// listen begins to listen to the target that is asked now. The caller closes what is returned.
+func (t *tries) listen(ctx context.Context, wait time.Duration) (context.Context, *listening) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	l := &listening{Context: ctx, cancel: cancel, silence: MaxSilence + wait}
+	l := &listening{cancel: cancel, silence: MaxSilence + wait}
 	first := l.silence
 	if t.failures+1 < len(t.c.targets) {
 		first = min(first, t.c.opts.attemptTimeout+wait)
 	}
 	l.timer = time.AfterFunc(first, func() { cancel(errSilence) })
-	return l
+	return ctx, l
 }
 
 func (l *listening) heard()  { l.timer.Stop() }
@@ -119,9 +118,9 @@ func (l *listening) close() {
 	l.cancel(nil)
 }
 
-// cause is the reason of a failure: the silence, if that was it.
-func (l *listening) cause(err error) error {
-	if errors.Is(context.Cause(l), errSilence) {
+// silent gives the reason of a stream's failure: the silence, if that was it.
+func silent(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errSilence) {
 		return errSilence
 	}
 	return err

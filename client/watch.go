@@ -155,20 +155,20 @@ func (w *Watcher) hand(yield func(Event, error) bool) bool {
 
 // follow takes what one target sends, until its stream breaks. It says whether anything came.
 func (w *Watcher) follow(ctx context.Context, tries *tries, broken error, yield func(Event, error) bool) (worked bool, err error) {
-	l := tries.listen(ctx, w.r.wait())
+	ctx, l := tries.listen(ctx, w.r.wait())
 	defer l.close()
-	req, err := w.request(l)
+	req, err := w.request(ctx)
 	if err != nil {
 		return false, err
 	}
-	stream, err := tries.target().query.Watch(l, req)
+	stream, err := tries.target().query.Watch(ctx, req)
 	if err != nil {
-		return false, l.cause(err)
+		return false, silent(ctx, err)
 	}
 	for {
 		m, err := stream.Recv()
 		if err != nil {
-			return worked, l.cause(err) // io.EOF too: a watch has no end
+			return worked, silent(ctx, err) // io.EOF too: a watch has no end
 		}
 		l.heard()
 		tries.progressed()

@@ -200,7 +200,7 @@ func eventShape(f formats, e client.Event, w *client.Watcher) eventJSON {
 		s.rowJSON = new(rowShape(f, e.Row, false))
 	case client.EventRemoved:
 		s.rowJSON = new(rowShape(f, e.Row, true))
-		s.rowJSON.Timestamp = nil // no record that is there has it
+		s.Timestamp = nil // no record that is there has it
 	case client.EventCurrent:
 		s.Positions = map[string]int64{}
 		for p, position := range w.Positions() {
