@@ -23,6 +23,7 @@ import (
 //	report, json, markdown, plot   of a sample with a row of each kind
 func TestArithmeticAsText(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "spread":
@@ -72,7 +73,7 @@ func TestArithmeticAsText(t *testing.T) {
 
 func numbers(t *testing.T, text string) (all []float64) {
 	t.Helper()
-	for _, f := range strings.Fields(text) {
+	for f := range strings.FieldsSeq(text) {
 		v, err := strconv.ParseFloat(f, 64)
 		if err != nil {
 			t.Fatal(err)
@@ -152,7 +153,7 @@ func sampleReport() report {
 
 // The share of values at or below a quantile is at least q, and that of values below it less.
 func TestQuantileIsTheLeastThatCoversItsShare(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
+	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		all := make([]time.Duration, 1+random.IntN(20))
 		for i := range all {
@@ -185,7 +186,7 @@ func TestQuantileIsTheLeastThatCoversItsShare(t *testing.T) {
 func TestEachFigureHasOneMeasure(t *testing.T) {
 	given := map[string]int{}
 	for _, g := range groups() {
-		for _, m := range g.measures {
+		for _, m := range g {
 			for _, figure := range m.gives() {
 				given[figure]++
 			}

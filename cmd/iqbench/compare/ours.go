@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func (r *run) node(app, name, topic string, standbys int, routers ...string) (*m
 	}
 	args := []string{
 		"--node-id", name, "--topology", file, "--brokers", r.brokers, "--state-dir", r.stateOf(app, name), "--listen", address,
-		"--standbys", fmt.Sprint(standbys), "--log-level", "warn",
+		"--standbys", strconv.Itoa(standbys), "--log-level", "warn",
 	}
 	if len(routers) > 0 {
 		args = append(args, "--routers", strings.Join(routers, ","))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,7 +42,7 @@ const tableRow = "%-4s %-76s %9s %9s %7s  %s\n"
 func (p report) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n"+tableRow, "", "medians of "+human.Count(p.Rounds, "round"), "ours", "theirs", "ratio", "wanted")
-	for _, row := range append(p.Rows[:len(p.Rows):len(p.Rows)], p.References...) {
+	for _, row := range append(slices.Clip(p.Rows), p.References...) {
 		fmt.Fprintf(&b, tableRow, row.verdict(), row.Measure, number(row.Ours), number(row.Theirs), ratioText(row.Ratio), row.wanted())
 		if row.Missing != "" {
 			fmt.Fprintf(&b, "     %s\n", row.Missing)

@@ -58,22 +58,25 @@ type measure interface {
 	take(ctx context.Context, r *run) error
 }
 
-// A group is measures that alternate.
-type group struct {
-	name     string
-	measures []measure
-}
+// A group is measures that alternate. What they start stays until the last round of all of them.
+type group []measure
 
-// groups are all measures. What is running at the same time is in one group.
+// groups are all measures: lookups, lives of one process, a standby, and lookups while a node processes.
 func groups() []group {
 	return []group{
-		{"reads", []measure{
-			nodeReads{}, streamsReads{}, echoReads{}, routerReads{}, remoteReads{}, proxyReads{},
-			missing{fLookupsRate, "the product has no Lookups stream"}, missing{fRouterLookupsRate, "the product has no Lookups stream"},
-		}},
-		{"life", []measure{nodeLife{}, streamsLife{}, missing{fBootstrap, "a node cannot begin from another one's snapshot"}}},
-		{"flow", []measure{standbyLag{}}},
-		{"busy", []measure{busyReads{}}},
+		{
+			nodeReads{},
+			streamsReads{},
+			echoReads{},
+			routerReads{},
+			remoteReads{},
+			proxyReads{},
+			missing{fLookupsRate, "the product has no Lookups stream"},
+			missing{fRouterLookupsRate, "the product has no Lookups stream"},
+		},
+		{nodeLife{}, streamsLife{}, missing{fBootstrap, "a node cannot begin from another one's snapshot"}},
+		{standbyLag{}},
+		{busyReads{}},
 	}
 }
 
@@ -205,7 +208,7 @@ func (r *run) byPartition() [][]string {
 // playGroup plays the rounds of a group and ends what it has started.
 func (r *run) playGroup(ctx context.Context, g group) error {
 	defer r.endGroup()
-	todo := slices.DeleteFunc(slices.Clone(g.measures), func(m measure) bool {
+	todo := slices.DeleteFunc(slices.Clone(g), func(m measure) bool {
 		return !slices.ContainsFunc(m.gives(), func(figure string) bool { return r.need[figure] })
 	})
 	for r.round = range r.o.Rounds {
