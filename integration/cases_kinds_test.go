@@ -18,6 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/iqgate/iqgate/integration/bubble"
@@ -670,5 +671,66 @@ func TestForeignRecordsInAChangelogAreSkipped(t *testing.T) {
 		}
 		f.waitPosition(b, "win", 0, 3)
 		f.expectScan(b, "windows", scanOf("win"), "alice[0,60000]=1")
+	})
+}
+
+// late has windows that close 30 seconds after their end, so that the newest window in the store does not say which are
+// closed.
+var late = topologyOf(`
+application: app
+sources:
+  - {topic: in, format: raw, value_serde: string}
+aggregates:
+  - {store: win, source: in, count: true, window: {tumbling: 60s, grace: 30s, retention: 5m}}
+`)
+
+// A task that moves, by a kill, a handover or to a node that restores everything, has come as far in the time of its
+// records as an uninterrupted one: a window that is closed stays closed. What somebody else left beside the committed offset
+// is ignored.
+func TestWindowsThatAreClosedStayClosedWhereverTheTaskGoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 1}, Topology: late, Log: verboseLog(t)})
+		f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))}
+		defer f.close()
+		commit := kadm.Offsets{}
+		commit.Add(kadm.Offset{Topic: "in", Partition: 0, At: 0, LeaderEpoch: -1, Metadata: "iqgate-times-1:not json"})
+		if err := kadm.NewClient(f.cl).CommitAllOffsets(f.ctx, "app", commit); err != nil {
+			t.Fatal(err)
+		}
+		put := func(at int64) {
+			t.Helper()
+			rec := &kgo.Record{Topic: "in", Key: []byte("k"), Value: []byte("x"), Timestamp: time.UnixMilli(t0 + at)}
+			if err := f.cl.ProduceSync(f.ctx, rec).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		check := func(n *bubble.Node, want string) {
+			t.Helper()
+			rows, _, err := scanAll(f.ctx, n.Query(), &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "win"}, Policy: strong()})
+			if got := rowTexts(rows); err != nil || got != want {
+				t.Fatalf("at %s: %s, %v; want %s", n.ID, got, err, want)
+			}
+		}
+		a := f.StartNode("a")
+		f.waitAll(a, iqv1.Role_ROLE_ACTIVE, 1)
+		b := f.StartNode("b")
+		f.waitAll(b, iqv1.Role_ROLE_STANDBY, 1)
+		put(0)
+		put(95000)
+		check(a, "k[0,60000]=1 k[60000,120000]=1")
+		put(10000)
+		check(a, "k[0,60000]=1 k[60000,120000]=1")
+		a.Kill()
+		f.waitAll(b, iqv1.Role_ROLE_ACTIVE, 1)
+		put(10000)
+		check(b, "k[0,60000]=1 k[60000,120000]=1")
+		put(100000)
+		check(b, "k[0,60000]=1 k[60000,120000]=2")
+		b.Stop()
+		fresh := f.StartNode("fresh")
+		f.waitAll(fresh, iqv1.Role_ROLE_ACTIVE, 1)
+		put(10000)
+		check(fresh, "k[0,60000]=1 k[60000,120000]=2")
 	})
 }
