@@ -1,9 +1,10 @@
-// Package client reads state through iqgate: one Get with the staleness that the caller can bear, and the questions
-// about who hosts what.
+// Package client reads state through iqgate, with the staleness that the caller can bear: one key or many, a range of them, what
+// they are now and each change to come. It answers the questions about who hosts what, and drains nodes.
 //
 //	c, err := client.New([]string{"router-1:7000", "router-2:7000"})
 //	...
 //	r, err := c.Get(ctx, "by-dest", []byte("ATL"), client.MaxStaleness(10*time.Second))
+//	for row, err := range c.Scan(ctx, "by-dest", client.Prefix([]byte("A"))).Rows() { ... }
 //
 // A target may be a router or a node: both answer the same services.
 //
@@ -32,7 +33,29 @@
 //
 // Bounds: a view silent for MaxViewSilence decides nothing; at most MaxNodeConnections; each replica is asked once, and a
 // share of the time is left for the router; streams that fail are opened again after pauses up to two seconds. Only Get
-// goes directly.
+// goes directly: all other calls concern several partitions, which a router puts together.
+//
+// # More than one key
+//
+// MultiGet (multiget.go) asks each target for the keys that those before it could not read. Scan (scan.go), Watch (watch.go),
+// Drain and WatchMetadata are streams; tries.go leads each from target to target.
+//
+//  1. A stream that fails is gone on with at the next target, from what was received last: a page token, or positions. Each
+//     target is asked once without progress; after any, all may be asked again. Streams without an end go on trying for
+//     MaxResume, with pauses (resume.go).
+//  2. A target that says nothing for too long (MaxSilence) counts as failed.
+//  3. What cannot be gone on from (iqerr.ErrPageLost) ends the loop with the error; so does a wrong request.
+//
+// Invariant: a loop over Scanner.Rows ends without an error only when everything that was asked for has been handed over, each
+// row once and in order. An end that the server calls good while its last token says that rows are left is none. All options
+// are in read.go and call.go; one that is not for a call is an error that names both.
+//
+// # Sessions
+//
+// A Session (session.go) makes the reads of one reader monotonic, whichever replicas answer, and lets it read its own writes.
+//
+// Invariant: the position that a session asks for of a store never goes back, and covers every reply that was there when the
+// read began.
 //
 // # What comes back
 //
