@@ -281,7 +281,7 @@ func TestChangelogMadeAnewUnderAScanEndsIt(t *testing.T) {
 			if sent < 50 {
 				return nil
 			}
-			a.streams.scanned = nil
+			a.behave(func(s *fakeStreams) { s.scanned = nil })
 			a.change(func(m *iqv1.HeartbeatRequest) { m.Stores[0].ChangelogId = "log-2" })
 			return &iqerr.SlowReaderError{Node: "a"}
 		}
@@ -446,7 +446,7 @@ func TestS31LargeRowsPassOneByOne(t *testing.T) {
 // gRPC holds one of each partition at the node, which has begun to send the next.
 func TestS31LargeRowsAreHeldOneByOne(t *testing.T) {
 	inBubble(t, Config{}, func(w *world) {
-		rows := keyRows(numbered("key-", 100)...)
+		rows := keyRows(numbered("key-", 40)...)
 		for _, r := range rows {
 			r.Value = make([]byte, 2<<20)
 		}
@@ -487,16 +487,17 @@ func TestNodeThatHangsCostsATryAndNotTheScan(t *testing.T) {
 		if took := time.Since(start); len(s.rows) != 100 || s.err != nil || took > 1200*time.Millisecond {
 			t.Errorf("%d rows, %v, after %s", len(s.rows), s.err, took)
 		}
-		a.streams.hangs = false
-		a.streams.batch = 10
-		a.streams.scanned = func(ctx context.Context, _ int32, sent int) error {
-			if sent == 40 {
-				a.silence(true)
-				<-ctx.Done()
-				return errCut
+		a.behave(func(s *fakeStreams) {
+			s.hangs, s.batch = false, 10
+			s.scanned = func(ctx context.Context, _ int32, sent int) error {
+				if sent == 40 {
+					a.silence(true)
+					<-ctx.Done()
+					return errCut
+				}
+				return nil
 			}
-			return nil
-		}
+		})
 		start = time.Now()
 		s = w.scan(&iqv1.ScanRequest{Policy: anyPolicy()})
 		if took := time.Since(start); len(s.rows) != 100 || s.err != nil || took > time.Second {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,8 +89,7 @@ func follows(n *fakeNode, log []change, end int, stop func(event int) error) fun
 	}
 }
 
-// watched reads a watch until nothing more comes, and says what came: the events, * where all that was there has come,
-// and who was read.
+// watched is what has come of a watch: the events, * where all that was there has come, and who was read.
 type watched struct {
 	state    map[string]string
 	events   []string
@@ -99,13 +99,35 @@ type watched struct {
 	err      error
 }
 
+// watching is a watch under way.
+type watching struct {
+	sync.Mutex
+	watched
+}
+
+// now is what has come so far.
+func (g *watching) now() *watched {
+	synctest.Wait()
+	g.Lock()
+	defer g.Unlock()
+	got := g.watched
+	got.state, got.position = maps.Clone(got.state), maps.Clone(got.position)
+	return &got
+}
+
+// watch reads a watch until nothing more comes.
 func (w *world) watch(ctx context.Context, m *iqv1.WatchRequest) *watched {
+	w.t.Helper()
+	return w.watching(ctx, m).now()
+}
+
+func (w *world) watching(ctx context.Context, m *iqv1.WatchRequest) *watching {
 	w.t.Helper()
 	if m.GetSelection() == nil {
 		m.Selection = &iqv1.Selection{}
 	}
 	m.Selection.Store = "s"
-	got := &watched{state: map[string]string{}, position: map[int32]int64{}}
+	got := &watching{watched: watched{state: map[string]string{}, position: map[int32]int64{}}}
 	stream, err := w.client.Watch(ctx, m)
 	if err != nil {
 		w.t.Fatal(err)
@@ -113,8 +135,10 @@ func (w *world) watch(ctx context.Context, m *iqv1.WatchRequest) *watched {
 	go func() {
 		for {
 			resp, err := stream.Recv()
+			got.Lock()
 			if err != nil {
 				got.err = err
+				got.Unlock()
 				return
 			}
 			for _, read := range resp.GetReads() {
@@ -137,9 +161,9 @@ func (w *world) watch(ctx context.Context, m *iqv1.WatchRequest) *watched {
 			if len(resp.GetCurrent()) > 0 {
 				got.events = append(got.events, "*")
 			}
+			got.Unlock()
 		}
 	}()
-	synctest.Wait()
 	return got
 }
 
@@ -231,33 +255,49 @@ func TestWatchEndsWithAnErrorThatNamesThePartition(t *testing.T) {
 		w.holding(query.KeyValue, 2)
 		a, b := w.join("a", of(active(9), 0)...), w.join("b", of(active(9), 1)...)
 		a.streams.watch, b.streams.watch = follows(a, log, 4, nil), follows(b, log, 4, nil)
-		got := w.watch(w.t.Context(), &iqv1.WatchRequest{})
+		lost := w.watching(w.t.Context(), &iqv1.WatchRequest{})
+		lost.now()
 		b.kill()
 		advance(watchPatience / 2)
-		if got.err != nil {
-			t.Errorf("ended early: %v", got.err)
+		if err := lost.now().err; err != nil {
+			t.Errorf("ended early: %v", err)
 		}
 		advance(watchPatience)
+		got := lost.now()
 		if !errors.Is(iqerr.FromStatus(got.err), iqerr.ErrNoReplica) || !strings.Contains(got.err.Error(), "s/1: ") {
 			t.Errorf("%v, want NO_REPLICA for s/1", got.err)
 		}
-		a.streams.watch = func(*iqv1.WatchRequest, iqv1.QueryService_WatchServer) error {
-			return iqerr.Status(&iqerr.PageLostError{Store: "s", Partition: 0, Problem: "position 3 is below the changelog's start 5"})
-		}
+		a.behave(func(s *fakeStreams) {
+			s.watch = func(*iqv1.WatchRequest, iqv1.QueryService_WatchServer) error {
+				return iqerr.Status(&iqerr.PageLostError{Store: "s", Partition: 0, Problem: "position 3 is below the changelog's start 5"})
+			}
+		})
 		got = w.watch(w.t.Context(), &iqv1.WatchRequest{
 			Selection: &iqv1.Selection{Partitions: []int32{0}}, From: []*iqv1.PartitionPosition{{Partition: 0, Position: 3}},
 		})
 		if !errors.Is(iqerr.FromStatus(got.err), iqerr.ErrPageLost) || !strings.Contains(got.err.Error(), "s/0: ") {
 			t.Errorf("%v, want PAGE_LOST for s/0", got.err)
 		}
-		a.streams.watch = func(*iqv1.WatchRequest, iqv1.QueryService_WatchServer) error { return nil }
-		got = w.watch(w.t.Context(), &iqv1.WatchRequest{Selection: &iqv1.Selection{Partitions: []int32{0}}})
+		a.behave(func(s *fakeStreams) {
+			s.watch = func(*iqv1.WatchRequest, iqv1.QueryService_WatchServer) error { return nil }
+		})
+		ended := w.watching(w.t.Context(), &iqv1.WatchRequest{Selection: &iqv1.Selection{Partitions: []int32{0}}})
 		advance(2 * watchPatience)
-		if got.err == nil || status.Code(got.err) == codes.OK {
+		if got = ended.now(); got.err == nil || status.Code(got.err) == codes.OK {
 			t.Errorf("a node's watch that ends well ended the caller's with %v", got.err)
 		}
 		a.kill()
 	})
+}
+
+// floods sends a change of 100 KiB after the other.
+func floods(_ *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error {
+	for {
+		e := &iqv1.WatchEvent{Row: &iqv1.Row{Key: []byte("k"), Value: make([]byte, 100<<10)}}
+		if err := stream.Send(&iqv1.WatchResponse{Events: []*iqv1.WatchEvent{e}}); err != nil {
+			return err
+		}
+	}
 }
 
 func TestWatchEndsWhenTheRouterStopsAndWhenItsReaderIsSlow(t *testing.T) {
@@ -265,15 +305,9 @@ func TestWatchEndsWhenTheRouterStopsAndWhenItsReaderIsSlow(t *testing.T) {
 		w.holding(query.KeyValue, 1)
 		a := w.join("a", of(active(9), 0)...)
 		a.streams.watch = follows(a, log, 4, nil)
-		quiet := w.watch(w.t.Context(), &iqv1.WatchRequest{})
-		a.streams.watch = func(_ *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error {
-			for {
-				e := &iqv1.WatchEvent{Row: &iqv1.Row{Key: []byte("k"), Value: make([]byte, 100<<10)}}
-				if err := stream.Send(&iqv1.WatchResponse{Events: []*iqv1.WatchEvent{e}}); err != nil {
-					return err
-				}
-			}
-		}
+		quiet := w.watching(w.t.Context(), &iqv1.WatchRequest{})
+		quiet.now()
+		a.behave(func(s *fakeStreams) { s.watch = floods })
 		slow, err := w.client.Watch(w.t.Context(), &iqv1.WatchRequest{Selection: &iqv1.Selection{Store: "s"}})
 		if err != nil {
 			t.Fatal(err)
@@ -283,8 +317,8 @@ func TestWatchEndsWhenTheRouterStopsAndWhenItsReaderIsSlow(t *testing.T) {
 			t.Errorf("%d watches before the lease is over", got)
 		}
 		advance(2 * time.Second)
-		if got := w.router.watches.Load(); got != 1 || quiet.err != nil {
-			t.Errorf("%d watches after it; one that had nothing to read ended with %v", got, quiet.err)
+		if got := w.router.watches.Load(); got != 1 || quiet.now().err != nil {
+			t.Errorf("%d watches after it; one that had nothing to read ended with %v", got, quiet.now().err)
 		}
 		for err == nil {
 			_, err = slow.Recv()
@@ -293,9 +327,8 @@ func TestWatchEndsWhenTheRouterStopsAndWhenItsReaderIsSlow(t *testing.T) {
 			t.Errorf("%v, want SLOW_READER", err)
 		}
 		w.stop()
-		synctest.Wait()
-		if !errors.Is(iqerr.FromStatus(quiet.err), iqerr.ErrClosing) {
-			t.Errorf("%v, want CLOSING", quiet.err)
+		if err := quiet.now().err; !errors.Is(iqerr.FromStatus(err), iqerr.ErrClosing) {
+			t.Errorf("%v, want CLOSING", err)
 		}
 		a.kill()
 	})

@@ -68,7 +68,7 @@ func numbered(prefix string, n int) []string {
 	return keys
 }
 
-// fakeStreams is what a test may change of a node's scans and watches. Set before the node is asked.
+// fakeStreams is what a test may change of a node's scans and watches, by behave once it has been asked.
 type fakeStreams struct {
 	// scanned is called before each row of a scan is sent; an error ends the stream with it. send sends what is gathered.
 	scanned func(ctx context.Context, p int32, sent int) error
@@ -80,6 +80,13 @@ type fakeStreams struct {
 	multi   func(key []byte) *iqv1.KeyResult // nil for what the store holds
 	count   func(m *iqv1.CountRequest) (*iqv1.CountResponse, error)
 	watch   func(m *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error
+}
+
+// behave changes what the node does with the requests to come.
+func (n *fakeNode) behave(edit func(s *fakeStreams)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	edit(&n.streams)
 }
 
 // replicaOf is what the node reports of one partition; nil when it does not hold it.
@@ -103,6 +110,7 @@ func (n *fakeNode) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer
 	n.mu.Lock()
 	n.streams.scans = append(n.streams.scans, m)
 	info := n.report.GetStores()[0]
+	st := n.streams
 	n.mu.Unlock()
 	q, err := query.ParseScan(m, routing.StoreFromProto(info))
 	if err == nil && len(q.Partitions) != 1 {
@@ -115,7 +123,7 @@ func (n *fakeNode) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer
 	if err := n.refuses(p, m.GetPolicy().GetMode()); err != nil {
 		return err
 	}
-	if n.streams.hangs {
+	if st.hangs {
 		<-stream.Context().Done()
 		return stream.Context().Err()
 	}
@@ -143,7 +151,7 @@ func (n *fakeNode) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer
 		}
 		return stream.Send(out)
 	}
-	most := n.streams.batch
+	most := st.batch
 	if most == 0 {
 		most = query.MaxBatchRows
 	}
@@ -161,8 +169,8 @@ func (n *fakeNode) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer
 				return err
 			}
 		}
-		if n.streams.scanned != nil {
-			if err := n.streams.scanned(stream.Context(), p, sent); err != nil {
+		if st.scanned != nil {
+			if err := st.scanned(stream.Context(), p, sent); err != nil {
 				if !errors.Is(err, errCut) {
 					_ = flush()
 				}
@@ -237,7 +245,10 @@ func (n *fakeNode) Count(_ context.Context, m *iqv1.CountRequest) (*iqv1.CountRe
 
 // Watch does as the test has said.
 func (n *fakeNode) Watch(m *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error {
-	return n.streams.watch(m, stream)
+	n.mu.Lock()
+	watch := n.streams.watch
+	n.mu.Unlock()
+	return watch(m, stream)
 }
 
 // holding makes a world whose store has the rows given.
