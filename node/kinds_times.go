@@ -24,7 +24,7 @@ const (
 	// timesFormat begins the metadata that is ours; what begins otherwise is somebody else's and ignored.
 	timesFormat = "iqgate-times-1:"
 	// maxTimesBytes bounds the metadata: Kafka's default of offset.metadata.max.bytes is 4096 bytes, and a commit with more
-	// is refused. It has room for about 90 windowed processors with names of 30 letters in one sub-topology; the times
+	// is refused. It has room for about 80 windowed processors with names of 30 letters in one sub-topology; the times
 	// of more than that do not travel.
 	maxTimesBytes = 4000
 )
