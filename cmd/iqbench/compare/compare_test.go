@@ -18,6 +18,7 @@ import (
 //	spread      the input: values
 //	judge judge=ratio-at-least want=2 [theirs=none]   the input: "ours: values", "theirs: values", "missing: ours because why"
 //	peak        the input: a process's status as Linux writes it
+//	cpu         the input: a process's stat as Linux writes it
 //	restored    the input: the lines that the peer prints
 //	options     [rounds=3] [records=0] [kafka=real] [nice=0] [only=a;b] [report=file]
 //	report, json, markdown, plot   of a sample with a row of each kind
@@ -39,6 +40,12 @@ func TestArithmeticAsText(t *testing.T) {
 					return "error: " + err.Error() + "\n"
 				}
 				return fmt.Sprintf("%.1f MB\n", mb)
+			case "cpu":
+				used, err := parseCPU(d.Input)
+				if err != nil {
+					return "error: " + err.Error() + "\n"
+				}
+				return used.String() + "\n"
 			case "restored":
 				rate, err := restoredRate(eventsOf(d.Input))
 				if err != nil {

@@ -53,6 +53,7 @@ type loadResult struct {
 	answered int
 	failed   int
 	first    error // the first failure
+	all      int   // lookups that ended, also those before the measurement
 }
 
 // dial connects to a server that may not be there yet.
@@ -146,6 +147,7 @@ func (l load) sum(workers []*worker, took time.Duration) (loadResult, error) {
 		all = append(all, w.latencies...)
 		out.answered += w.answered
 		out.failed += w.failed
+		out.all += w.all
 		if out.first == nil {
 			out.first = w.first
 		}
@@ -175,9 +177,9 @@ type worker struct {
 	phase    *atomic.Int32
 	random   *rand.Rand
 
-	latencies        []time.Duration
-	answered, failed int
-	first            error
+	latencies             []time.Duration
+	answered, failed, all int
+	first                 error
 }
 
 func (w *worker) run(ctx context.Context) error {
@@ -189,6 +191,7 @@ func (w *worker) run(ctx context.Context) error {
 		err := w.cc.Invoke(ctx, bare.Method, &in, &out)
 		took := time.Since(begin)
 		after := w.phase.Load()
+		w.all++
 		if err == nil && n%checkEvery == 0 {
 			err = w.check(out.Bytes)
 		}

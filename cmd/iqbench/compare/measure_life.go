@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,7 +19,7 @@ const deadFor = time.Second
 type nodeLife struct{}
 
 func (nodeLife) gives() []string {
-	return []string{fNodeRecords, fNodeMemory, fNodeRestore, fNodeClean, fNodeCrash}
+	return []string{fNodeRecords, fNodeMemory, fNodeRecordCPU, fNodeRestore, fNodeClean, fNodeCrash}
 }
 
 func (nodeLife) take(ctx context.Context, r *run) error {
@@ -28,7 +29,7 @@ func (nodeLife) take(ctx context.Context, r *run) error {
 		return err
 	}
 	defer m.kill()
-	if err := r.process(ctx, m, app, fNodeRecords, fNodeMemory); err != nil {
+	if err := r.process(ctx, m, app, fNodeRecords, fNodeMemory, fNodeRecordCPU); err != nil {
 		return err
 	}
 	if r.wants(fNodeRestore) {
@@ -60,7 +61,7 @@ func (nodeLife) take(ctx context.Context, r *run) error {
 type streamsLife struct{}
 
 func (streamsLife) gives() []string {
-	return []string{fPeerRecords, fPeerMemory, fPeerRestore, fPeerClean, fPeerCrash}
+	return []string{fPeerRecords, fPeerMemory, fPeerRecordCPU, fPeerRestore, fPeerClean, fPeerCrash}
 }
 
 func (streamsLife) take(ctx context.Context, r *run) error {
@@ -70,7 +71,7 @@ func (streamsLife) take(ctx context.Context, r *run) error {
 		return err
 	}
 	defer m.kill()
-	if err := r.process(ctx, m, app, fPeerRecords, fPeerMemory); err != nil {
+	if err := r.process(ctx, m, app, fPeerRecords, fPeerMemory, fPeerRecordCPU); err != nil {
 		return err
 	}
 	if r.wants(fPeerRestore) {
@@ -120,14 +121,23 @@ func (streamsLife) take(ctx context.Context, r *run) error {
 }
 
 // process starts a program and measures how fast it processes everything, and the memory that this took.
-func (r *run) process(ctx context.Context, m *member, app, records, memory string) error {
+func (r *run) process(ctx context.Context, m *member, app, records, memory, recordCPU string) error {
 	if err := r.start(m); err != nil {
+		return err
+	}
+	total, err := r.records(ctx, events)
+	if err != nil {
 		return err
 	}
 	rate, err := r.awaitProcessed(ctx, m, app)
 	if err != nil {
 		return err
 	}
+	cpu, err := cpuOf([]*member{m})
+	if err != nil {
+		return err
+	}
+	each := micros(cpu) / float64(total)
 	peak, err := peakMemory(m.proc.PID())
 	if err != nil {
 		return err
@@ -138,7 +148,8 @@ func (r *run) process(ctx context.Context, m *member, app, records, memory strin
 		return fmt.Errorf("%s processed everything between two looks: there is too little input", m.name)
 	}
 	r.give(memory, peak)
-	r.sayRecords(fmt.Sprintf("%s: processed, peak memory %.0f MB,", m.name, peak), rate)
+	r.give(recordCPU, each)
+	r.sayRecords(fmt.Sprintf("%s: processed, peak memory %.0f MB, %.1fus CPU per record,", m.name, peak, each), rate)
 	return r.awaitServing(ctx, m, r.sample)
 }
 
@@ -176,6 +187,38 @@ func (r *run) startAgain(ctx context.Context, m *member, figure string, crash bo
 	r.say(fmt.Sprintf("%s: serves %.2fs from its start %s", m.name, took.Seconds(), how))
 	r.give(figure, took.Seconds())
 	return nil
+}
+
+// cpuOf is the processor time that the current runs of some programs have used.
+func cpuOf(members []*member) (time.Duration, error) {
+	var sum time.Duration
+	for _, m := range members {
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(m.proc.PID()), "stat"))
+		if err != nil {
+			return 0, err
+		}
+		used, err := parseCPU(string(text))
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// clockTick is Linux's unit of processor time in /proc, the same on every architecture.
+const clockTick = 10 * time.Millisecond
+
+// parseCPU adds a process's user and system time up: the 14th and 15th field, counted behind its name, which may have blanks
+// and brackets.
+func parseCPU(stat string) (time.Duration, error) {
+	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(f) < 13 {
+		return 0, fmt.Errorf("no process's stat: %q", stat)
+	}
+	user, err1 := strconv.ParseInt(f[11], 10, 64)
+	system, err2 := strconv.ParseInt(f[12], 10, 64)
+	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
 }
 
 // peakMemory is the most memory, in MB, that a process has had resident.

@@ -12,20 +12,32 @@ import (
 // The load that rates are measured with.
 const loadConns, loadInFlight = 4, 16
 
-// figure4x16 names what a load of many lookups gives, figure1x1 what one of a single lookup gives; empty for none.
+// figure4x16 names what a load of many lookups gives (cpu is what its servers use for each), figure1x1 what one of a single lookup gives; empty for none.
 type (
-	figure4x16 struct{ rate, p99 string }
+	figure4x16 struct{ rate, p99, cpu string }
 	figure1x1  struct{ p50 string }
 )
 
-// reads measures lookups at an address, with many and with one in flight, as far as they are needed.
-func (r *run) reads(ctx context.Context, what, address string, requests [][]byte, many figure4x16, one figure1x1) error {
-	if r.wants(many.rate, many.p99) {
+// reads measures lookups at the first of some servers, with many and with one in flight, as far as they are needed. The other
+// servers take part in answering.
+func (r *run) reads(ctx context.Context, what string, servers []*member, requests [][]byte, many figure4x16, one figure1x1) error {
+	address := servers[0].address
+	if r.wants(many.rate, many.p99, many.cpu) {
+		before, err := cpuOf(servers)
+		if err != nil {
+			return err
+		}
 		res, err := load{conns: loadConns, inFlight: loadInFlight, warm: r.size.warm, length: r.size.length}.run(ctx, address, requests)
 		if err != nil {
 			return err
 		}
-		r.sayRate(what, res)
+		after, err := cpuOf(servers)
+		if err != nil {
+			return err
+		}
+		cpu := micros(after-before) / float64(res.all)
+		r.sayRate(what, res, cpu)
+		r.give(many.cpu, cpu)
 		r.give(many.rate, res.rate)
 		r.give(many.p99, micros(res.p99))
 	}
@@ -45,85 +57,85 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // nodeReads asks a node.
 type nodeReads struct{}
 
-func (nodeReads) gives() []string { return []string{fNodeRate, fNodeP99, fNodeOneP50} }
+func (nodeReads) gives() []string { return []string{fNodeRate, fNodeP99, fNodeCPU, fNodeOneP50} }
 
 func (nodeReads) take(ctx context.Context, r *run) error {
 	s, err := r.routed(ctx)
 	if err != nil {
 		return err
 	}
-	return r.reads(ctx, "a node", s.node.address, r.requests, figure4x16{fNodeRate, fNodeP99}, figure1x1{fNodeOneP50})
+	return r.reads(ctx, "a node", []*member{s.node}, r.requests, figure4x16{fNodeRate, fNodeP99, fNodeCPU}, figure1x1{fNodeOneP50})
 }
 
 // routerReads asks a router in front of that node.
 type routerReads struct{}
 
-func (routerReads) gives() []string { return []string{fRouterRate, fRouterP99, fRouterOneP50} }
+func (routerReads) gives() []string {
+	return []string{fRouterRate, fRouterP99, fRouterCPU, fRouterOneP50}
+}
 
 func (routerReads) take(ctx context.Context, r *run) error {
 	s, err := r.routed(ctx)
 	if err != nil {
 		return err
 	}
-	return r.reads(ctx, "through the router", s.router.address, r.requests, figure4x16{fRouterRate, fRouterP99}, figure1x1{fRouterOneP50})
+	return r.reads(ctx, "through the router", []*member{s.router, s.node}, r.requests, figure4x16{fRouterRate, fRouterP99, fRouterCPU}, figure1x1{fRouterOneP50})
 }
 
 // streamsReads asks Kafka Streams for what the instance asked has.
 type streamsReads struct{}
 
-func (streamsReads) gives() []string { return []string{fStreamsRate, fStreamsP99} }
+func (streamsReads) gives() []string { return []string{fStreamsRate, fStreamsP99, fStreamsCPU} }
 
 func (streamsReads) take(ctx context.Context, r *run) error {
 	m, err := r.localStreams(ctx)
 	if err != nil {
 		return err
 	}
-	return r.reads(ctx, "Kafka Streams, local", m.address, r.requests, figure4x16{fStreamsRate, fStreamsP99}, figure1x1{})
+	return r.reads(ctx, "Kafka Streams, local", []*member{m}, r.requests, figure4x16{fStreamsRate, fStreamsP99, fStreamsCPU}, figure1x1{})
 }
 
 // remoteReads asks Kafka Streams for what another instance has.
 type remoteReads struct{}
 
-func (remoteReads) gives() []string { return []string{fRemoteRate, fRemoteP99} }
+func (remoteReads) gives() []string { return []string{fRemoteRate, fRemoteP99, fRemoteCPU} }
 
 func (remoteReads) take(ctx context.Context, r *run) error {
 	pair, err := r.remoteStreams(ctx)
 	if err != nil {
 		return err
 	}
-	return r.reads(ctx, "Kafka Streams, remote", pair.asked.address, pair.requests, figure4x16{fRemoteRate, fRemoteP99}, figure1x1{})
+	return r.reads(ctx, "Kafka Streams, remote", pair.members, pair.requests, figure4x16{fRemoteRate, fRemoteP99, fRemoteCPU}, figure1x1{})
 }
 
 // echoReads asks a bare server that answers as the node does.
 type echoReads struct{}
 
-func (echoReads) gives() []string { return []string{fEchoRate, fEchoP99} }
+func (echoReads) gives() []string { return []string{fEchoRate, fEchoP99, fEchoCPU} }
 
 func (echoReads) take(ctx context.Context, r *run) error {
 	m, err := r.echo(ctx)
 	if err != nil {
 		return err
 	}
-	return r.reads(ctx, "bare echo", m.address, r.requests, figure4x16{fEchoRate, fEchoP99}, figure1x1{})
+	return r.reads(ctx, "bare echo", []*member{m}, r.requests, figure4x16{fEchoRate, fEchoP99, fEchoCPU}, figure1x1{})
 }
 
 // proxyReads asks a bare proxy in front of the node.
 type proxyReads struct{}
 
-func (proxyReads) gives() []string { return []string{fProxyRate, fProxyP99} }
+func (proxyReads) gives() []string { return []string{fProxyRate, fProxyP99, fProxyCPU} }
 
 func (proxyReads) take(ctx context.Context, r *run) error {
-	m, err := subject(r, "proxy", func() (*member, error) {
-		s, err := r.routed(ctx)
-		if err != nil {
-			return nil, err
-		}
-		return r.bareServer(ctx, "proxy", s.node.address)
-	})
+	s, err := r.routed(ctx)
 	if err != nil {
 		return err
 	}
-	return r.reads(ctx, "bare proxy", m.address, r.requests, figure4x16{fProxyRate, fProxyP99}, figure1x1{})
+	m, err := subject(r, "proxy", func() (*member, error) { return r.bareServer(ctx, "proxy", s.node.address) })
+	if err != nil {
+		return err
+	}
+	return r.reads(ctx, "bare proxy", []*member{m, s.node}, r.requests, figure4x16{fProxyRate, fProxyP99, fProxyCPU}, figure1x1{})
 }
 
 // echo starts a bare server that answers with a reply of the node's, or gives the group's.

@@ -160,8 +160,8 @@ func ratioText(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64) + "x"
 }
 
-func (r *run) sayRate(what string, res loadResult) {
-	r.say(fmt.Sprintf("%s: %s reads/s, p50 %.0fus, p99 %.0fus%s", what, human.Thousands(int64(res.rate)), micros(res.p50), micros(res.p99), failedText(res)))
+func (r *run) sayRate(what string, res loadResult, cpu float64) {
+	r.say(fmt.Sprintf("%s: %s reads/s, p50 %.0fus, p99 %.0fus, %.0fus CPU%s", what, human.Thousands(int64(res.rate)), micros(res.p50), micros(res.p99), cpu, failedText(res)))
 }
 
 func (r *run) sayLatency(what string, res loadResult) {

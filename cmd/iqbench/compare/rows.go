@@ -21,6 +21,11 @@ const (
 	fPeerRestore                = "streams restore"
 	fPeerClean, fPeerCrash      = "streams start after a clean stop", "streams start after kill -9"
 	fBootstrap                  = "node bootstrap from a peer"
+	fNodeCPU, fStreamsCPU       = "node CPU per lookup", "streams local CPU per lookup"
+	fEchoCPU, fProxyCPU         = "echo CPU per lookup", "proxy and node CPU per lookup"
+	fRouterCPU, fRemoteCPU      = "router and node CPU per lookup", "streams remote CPU per lookup"
+	fNodeRecordCPU              = "node CPU per record"
+	fPeerRecordCPU              = "streams CPU per record"
 	fStandbyP99                 = "standby visible lag p99"
 	fBusyP99, fIdleP99          = "node 1x1 p99 while processing", "node 1x1 p99 idle"
 	unitRate, unitMicros        = "reads/s", "us"
@@ -68,12 +73,19 @@ func rows() []row {
 	}
 }
 
-// references are figures beside the table that show where the limit of grpc-go is. Nothing is wanted of them.
+// references are figures beside the table that show where the limit of grpc-go is, and what processors were used for: on a
+// machine that others use too, CPU per lookup moves less than rates do. Nothing is wanted of them.
 func references() []row {
 	return []row{
+		{idGet, "CPU per lookup at a node against Kafka Streams local hit", unitMicros, fNodeCPU, fStreamsCPU, nothing, 0},
+		{idEcho, "CPU per lookup at a node against bare grpc-go echo", unitMicros, fNodeCPU, fEchoCPU, nothing, 0},
 		{idEcho, "p99 of unary Get at a node against bare grpc-go echo", unitMicros, fNodeP99, fEchoP99, nothing, 0},
 		{idRouter, "unary Get through the router against a bare grpc-go proxy", unitRate, fRouterRate, fProxyRate, nothing, 0},
 		{idRouter, "p99 of unary Get through the router against a bare grpc-go proxy", unitMicros, fRouterP99, fProxyP99, nothing, 0},
+		{idRouter, "CPU per lookup of router and node against the node alone", unitMicros, fRouterCPU, fNodeCPU, nothing, 0},
+		{idRouter, "CPU per lookup of router and node against a bare grpc-go proxy and the node", unitMicros, fRouterCPU, fProxyCPU, nothing, 0},
+		{idRemote, "CPU per lookup of router and node against Kafka Streams, every key remote", unitMicros, fRouterCPU, fRemoteCPU, nothing, 0},
+		{idProcess, "CPU per record, from the start on, against exactly_once_v2", unitMicros, fNodeRecordCPU, fPeerRecordCPU, nothing, 0},
 	}
 }
 

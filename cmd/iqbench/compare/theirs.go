@@ -96,7 +96,7 @@ func (r *run) localStreams(ctx context.Context) (*member, error) {
 
 // A remotePair is two instances: one that is asked, and the other one, which has all that the first is asked for.
 type remotePair struct {
-	asked    *member
+	members  []*member // the first is asked
 	requests [][]byte
 }
 
@@ -124,12 +124,12 @@ func (r *run) remoteStreams(ctx context.Context) (remotePair, error) {
 				return remotePair{}, err
 			}
 		}
-		pair := remotePair{asked: both[0]}
+		pair := remotePair{members: both}
 		var err error
 		if pair.requests, err = r.requestsElsewhere(ctx, both[0]); err != nil {
 			return remotePair{}, err
 		}
-		return pair, r.warm(ctx, pair.asked, pair.requests)
+		return pair, r.warm(ctx, both[0], pair.requests)
 	})
 }
 
