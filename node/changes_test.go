@@ -76,7 +76,7 @@ func TestSubscriptionAndPositionLeaveNoGap(t *testing.T) {
 			}
 		})
 	}
-	for at := int64(0); at < steps; at++ {
+	for at := range int64(steps) {
 		from := kv.Position()
 		if err := kv.Apply([]store.Change{{Key: []byte("k"), Value: []byte("v")}}, store.Checkpoint{Position: at + 1}); err != nil {
 			t.Fatal(err)
@@ -176,15 +176,19 @@ func TestEventsOfEveryKind(t *testing.T) {
 			event{key: []byte("k"), removed: true, span: store.Span{Start: 7, End: 9}},
 		},
 		{
-			store.Schema{Kind: store.KindVersioned, Retention: time.Hour}, []byte("k"), []byte("v"),
+			store.Schema{Kind: store.KindVersioned, Retention: time.Hour},
+			[]byte("k"), []byte("v"),
 			event{key: []byte("k"), value: []byte("v"), span: store.Span{Start: 77, End: store.NoEnd}},
 		},
 		{
-			store.Schema{Kind: store.KindVersioned, Retention: time.Hour}, []byte("k"), []byte{},
+			store.Schema{Kind: store.KindVersioned, Retention: time.Hour},
+			[]byte("k"),
+			[]byte{},
 			event{key: []byte("k"), value: []byte{}, span: store.Span{Start: 77, End: store.NoEnd}},
 		},
 		{
-			store.Schema{Kind: store.KindVersioned, Retention: time.Hour}, []byte("k"), nil,
+			store.Schema{Kind: store.KindVersioned, Retention: time.Hour},
+			[]byte("k"), nil,
 			event{key: []byte("k"), removed: true, span: store.Span{Start: 77, End: store.NoEnd}},
 		},
 	} {
@@ -399,6 +403,27 @@ func TestCommitOfUnknownOffsetsHasItsPositionAtItsEnd(t *testing.T) {
 		if len(at) > 0 && at[0].GetPosition() != 1 {
 			t.Errorf("position %v in the middle of the commit", at)
 		}
+	}
+}
+
+// A writer whom nobody watches pays nothing worth counting, and one who is watched one allocation a step.
+func TestPublishAllocs(t *testing.T) {
+	kv := openMemory(t, store.Schema{})
+	batch := kafka.Batch{Next: 500, Records: make([]*kgo.Record, 500)}
+	for i := range batch.Records {
+		batch.Records[i] = &kgo.Record{Key: []byte("k")}
+	}
+	var c changes
+	if n := testing.AllocsPerRun(100, func() { c.tailed(kv, batch) }); n != 0 {
+		t.Errorf("%v allocations without subscribers", n)
+	}
+	sub := c.subscribe(kv)
+	defer c.unsubscribe(sub)
+	for range maxPendingSteps { // and then it is given up, and its queue does not grow any more
+		c.tailed(kv, batch)
+	}
+	if n := testing.AllocsPerRun(100, func() { c.tailed(kv, batch) }); n > 1 {
+		t.Errorf("%v allocations with a subscriber", n)
 	}
 }
 

@@ -11,6 +11,7 @@
 //     changelogs for the replicas and the inputs for the tasks (input.go).
 //   - lag.go measures, sampler.go asks Kafka for the ends to measure against.
 //   - query.go and metadataserver.go answer, judge.go decides whether a replica may; heartbeat.go tells the routers.
+//   - changes.go hands what was applied to a replica to those who watch it, subscribe*.go serve Watch.
 //   - node.go puts it together; topics.go waits for topics and makes the internal ones. What is asked of Kafka is package
 //     kafka.
 //

@@ -51,8 +51,11 @@ func (p *watchedPart) readUp(ctx context.Context, to int64) error {
 	c := &changelogReader{tp: p.held.Load().r.changelog, batches: make(chan kafka.Batch)}
 	fetcher := kafka.NewFetcher(p.w.n.admin, up.catalog, p.w.n.log, func() []kafka.Cursor { return []kafka.Cursor{c} })
 	reading, stop := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- fetcher.Run(reading) }()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = fetcher.Run(reading) // it ends with the context and never fails
+	}()
 	defer func() {
 		stop()
 		<-ended
