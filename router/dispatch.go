@@ -132,9 +132,10 @@ func (d *dispatch) ask(ctx context.Context, t routing.Target, left int) (*iqv1.G
 		defer cancel()
 	}
 	partition := t.Partition.Partition
+	asked := d.read.request
 	resp, err := p.query.Get(ctx, &iqv1.GetRequest{
-		Store: t.Store, Key: d.read.request.GetKey(), Policy: d.policy, Partition: &partition,
-		Application: d.read.request.GetApplication(),
+		Store: t.Store, Key: asked.GetKey(), Policy: d.policy, Partition: &partition, Application: asked.GetApplication(),
+		WindowStartMs: asked.WindowStartMs, SessionEndMs: asked.SessionEndMs, AsOfMs: asked.AsOfMs,
 	})
 	if err == nil {
 		return resp, nil

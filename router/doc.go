@@ -12,6 +12,22 @@
 //     hint, older than the truth by one heartbeat.
 //  5. With wait, a read that nobody may answer is held until the view changes, see wait.go.
 //
+// # The way of a scan, and of other reads of many keys
+//
+// What a request may ask for, its page tokens and the order of rows are package query's, which nodes use as well.
+//
+//   - scan.go reads each partition by a source (source.go) at its best replica, merges the sources by key or takes one after
+//     the other, and hands messages to a sender (sender.go). A source that loses its replica goes on at another one, behind
+//     the last row that it has received (failover.go). So a scan ends with OK when all has been sent, and else with an
+//     error that names the partition (S17).
+//   - count.go asks for each partition's count by the same failover, and sums.
+//   - multiget.go groups keys by partition and asks each node once a round; a key that nobody answers carries its own error.
+//   - statewatch.go follows each partition at one replica and goes on at another from the last position. It is patient for
+//     watchPatience where a read is not, since a takeover is over by then.
+//
+// Nothing is read ahead but one message for each partition, and nothing at all while a large row is held. Whoever does not
+// read is held for ScanIdle; whoever has gone ends everything at once.
+//
 // # The way of a heartbeat
 //
 // heartbeats.go takes the nodes' streams, board.go folds each report into the next metadata.View and swaps it
@@ -28,7 +44,9 @@
 // # Bounds
 //
 // Tries per read: one per replica. Retries: retryPercent of the reads plus retryBurst. Reads held by wait: MaxWaiters.
-// Hedges: hedgePercent of the reads. Streams of metadata: MaxWatchers. Messages: MaxMessageBytes. Stopping: StopTimeout.
+// Hedges: hedgePercent of the reads. Streams of metadata: MaxWatchers. Scans: MaxScans, each idle for at most ScanIdle.
+// Watches of state: MaxWatches. Nodes asked at once by a Count or MultiGet: maxFanOut. Rows of a message:
+// query.MaxBatchRows and query.MaxBatchBytes. Messages: MaxMessageBytes. Stopping: StopTimeout.
 // Each is named where it is defined.
 //
 // # Keepalive

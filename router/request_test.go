@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
@@ -134,4 +135,30 @@ func TestStreamIsOneNodes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGetPassesTimesOn asks for a window, a session and a version: the node must be asked for the same. It was asked for the
+// bare key before.
+func TestGetPassesTimesOn(t *testing.T) {
+	inBubble(t, Config{}, func(w *world) {
+		a := w.join("a", active(9))
+		for _, m := range []*iqv1.GetRequest{
+			{WindowStartMs: new(int64(0))}, {WindowStartMs: new(int64(-5)), SessionEndMs: new(int64(7))}, {AsOfMs: new(int64(9))}, {},
+		} {
+			m.Store, m.Key = "s", []byte("k0")
+			var asked *iqv1.GetRequest
+			a.answers(func(_ context.Context, got *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+				asked = got
+				return &iqv1.GetResponse{}, nil
+			})
+			if _, err, _ := w.ask(m); err != nil {
+				t.Fatal(err)
+			}
+			asked.Policy, asked.Partition = nil, nil
+			if !proto.Equal(asked, m) {
+				t.Errorf("the node was asked %v, the router %v", asked, m)
+			}
+		}
+		a.kill()
+	})
 }

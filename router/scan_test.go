@@ -475,6 +475,63 @@ func TestS31LargeRowsAreHeldOneByOne(t *testing.T) {
 	})
 }
 
+// TestS33StoreClosedUnderAScanIsNotItsEnd has a node close its store in the middle of a scan.
+func TestS33StoreClosedUnderAScanIsNotItsEnd(t *testing.T) {
+	for _, withStandby := range []bool{false, true} {
+		inBubble(t, Config{}, func(w *world) {
+			w.holding(query.KeyValue, 1, keyRows(numbered("key-", 100)...)...)
+			nodes := []*fakeNode{w.join("a", of(active(9), 0)...)}
+			if withStandby {
+				nodes = append(nodes, w.join("b", of(standby(9, 9), 0)...))
+			}
+			nodes[0].streams.scanned = func(_ context.Context, _ int32, sent int) error {
+				if sent == 40 {
+					return &iqerr.ClosingError{Node: "a", Store: "s"}
+				}
+				return nil
+			}
+			s := w.scan(&iqv1.ScanRequest{Policy: anyPolicy()})
+			if withStandby && (s.err != nil || len(s.rows) != 100 || !slices.IsSorted(s.keys())) {
+				t.Errorf("%d rows, %v; want all and OK", len(s.rows), s.err)
+			}
+			if !withStandby {
+				if !errors.Is(iqerr.FromStatus(s.err), iqerr.ErrClosing) || !strings.Contains(s.err.Error(), "s/0: ") || len(s.rows) != 40 {
+					t.Errorf("%d rows, %v; want 40 and CLOSING for s/0", len(s.rows), s.err)
+				}
+				nodes[0].behave(func(s *fakeStreams) { s.scanned = nil })
+				rest := w.scan(&iqv1.ScanRequest{Policy: anyPolicy(), PageToken: s.messages[len(s.messages)-1].GetPageToken()})
+				if keys := append(s.keys(), rest.keys()...); rest.err != nil || len(keys) != 100 || !slices.IsSorted(keys) {
+					t.Errorf("the rest by the page token: %d rows in all, %v", len(keys), rest.err)
+				}
+			}
+			for _, n := range nodes {
+				n.kill()
+			}
+		})
+	}
+}
+
+// TestFilterThatFailsIsTheCallersError has a node find an entry that the filter cannot be evaluated for: no other replica
+// is asked.
+func TestFilterThatFailsIsTheCallersError(t *testing.T) {
+	inBubble(t, Config{}, func(w *world) {
+		w.holding(query.KeyValue, 1, keyRows("k")...)
+		a, b := w.join("a", of(active(9), 0)...), w.join("b", of(standby(9, 9), 0)...)
+		a.streams.scanned = func(context.Context, int32, int) error {
+			return iqerr.Invalid("selection.filter", "value.a", `cannot be evaluated for key "k" in partition 0: no such key: a`)
+		}
+		s := w.scan(&iqv1.ScanRequest{Policy: anyPolicy(), Selection: &iqv1.Selection{Filter: "value.a"}})
+		if !errors.Is(iqerr.FromStatus(s.err), iqerr.ErrInvalid) || !strings.Contains(iqerr.FromStatus(s.err).Error(), `key "k"`) {
+			t.Errorf("%v", s.err)
+		}
+		if len(b.streams.scans) != 0 {
+			t.Error("another replica was asked")
+		}
+		a.kill()
+		b.kill()
+	})
+}
+
 // TestNodeThatHangsCostsATryAndNotTheScan has the active take a scan and say nothing, and another one become silent in the
 // middle of a scan.
 func TestNodeThatHangsCostsATryAndNotTheScan(t *testing.T) {
