@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -433,7 +434,7 @@ func (r *modelRun) verify() {
 		input     int64
 	}
 	models := make(map[at]*modelStore)
-	checked, rows := 0, 0
+	checked, rows, movedOn := 0, 0, 0
 	for _, s := range r.seen {
 		sel := s.req.GetSelection()
 		perPartition := make(map[int32][]*iqv1.Row)
@@ -455,7 +456,11 @@ func (r *modelRun) verify() {
 			}
 			perPartition[p] = r.expected(models[key], p, &s)
 		}
-		if moved {
+		if moved { // at two positions, but never with a row twice or out of order
+			if !r.inOrder(&s) {
+				r.t.Fatalf("%s: %v\nread at %v\n got %v", s.from, s.req, s.reads, s.rows)
+			}
+			movedOn++
 			continue
 		}
 		want := r.merge(perPartition, &s)
@@ -476,7 +481,7 @@ func (r *modelRun) verify() {
 		checked++
 		rows += len(want)
 	}
-	r.t.Logf("%d answers with %d rows checked, of %d records", checked, rows, len(r.log[0])+len(r.log[1]))
+	r.t.Logf("%d answers with %d rows checked, of %d records; %d went on at another replica", checked, rows, len(r.log[0])+len(r.log[1]), movedOn)
 	if checked < 200 || rows < 500 {
 		r.t.Error("too few to mean anything")
 	}
@@ -506,6 +511,22 @@ func (r *modelRun) expected(m *modelStore, p int32, s *modelSeen) []*iqv1.Row {
 		}
 	}
 	return rows
+}
+
+// inOrder says whether rows come in the order asked for, each once.
+func (r *modelRun) inOrder(s *modelSeen) bool {
+	m := &modelStore{kind: s.req.GetSelection().GetStore()}
+	return slices.IsSortedFunc(s.rows, func(a, b *iqv1.Row) int {
+		byKey, byPartition := m.compare(a, b), int(a.GetPartition()-b.GetPartition())
+		if s.req.GetReverse() {
+			byKey = -byKey
+		}
+		c := cmp.Or(byKey, byPartition)
+		if s.req.GetOrder() == iqv1.ScanRequest_ORDER_PARTITION {
+			c = cmp.Or(byPartition, byKey)
+		}
+		return cmp.Or(c, -1) // an equal row is one too many
+	})
 }
 
 // merge puts the partitions' rows in the order asked for.

@@ -15,7 +15,7 @@ func (s *queryServer) Count(ctx context.Context, req *iqv1.CountRequest) (*iqv1.
 	s.n.inFlight.Add(1)
 	defer s.n.inFlight.Add(-1)
 	resp, err := s.count(ctx, req)
-	s.logFailure(ctx, "a count failed", req.GetSelection().GetStore(), err)
+	s.logFailure(ctx, "count", req.GetSelection().GetStore(), err)
 	if err != nil {
 		return nil, iqerr.Status(err)
 	}

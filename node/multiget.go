@@ -36,7 +36,7 @@ func (s *queryServer) MultiGet(ctx context.Context, req *iqv1.MultiGetRequest) (
 	s.n.inFlight.Add(1)
 	defer s.n.inFlight.Add(-1)
 	resp, err := s.n.multiGet(ctx, req)
-	s.logFailure(ctx, "a read of several keys failed", req.GetStore(), err)
+	s.logFailure(ctx, "multi_get", req.GetStore(), err)
 	if err != nil {
 		return nil, iqerr.Status(err)
 	}

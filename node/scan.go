@@ -39,14 +39,14 @@ func (s *queryServer) Scan(req *iqv1.ScanRequest, stream iqv1.QueryService_ScanS
 	s.n.inFlight.Add(1)
 	defer s.n.inFlight.Add(-1)
 	err := s.scan(stream.Context(), req, stream.Send)
-	s.logFailure(stream.Context(), "a scan failed", req.GetSelection().GetStore(), err)
+	s.logFailure(stream.Context(), "scan", req.GetSelection().GetStore(), err)
 	return iqerr.Status(err)
 }
 
 // logFailure logs what the caller is told nothing of.
-func (s *queryServer) logFailure(ctx context.Context, what, store string, err error) {
+func (s *queryServer) logFailure(ctx context.Context, call, store string, err error) {
 	if err != nil && iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
-		s.n.log.Error(what, slog.String("store", store), slog.Any("error", err))
+		s.n.log.Error("a read failed", slog.String("call", call), slog.String("store", store), slog.Any("error", err))
 	}
 }
 

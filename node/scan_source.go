@@ -95,12 +95,15 @@ func newSource(pr *pinnedRead, s *query.Scan, place query.Place) *source {
 	}
 }
 
+// firstRows is how many rows a batch has room for before it grows.
+const firstRows = 128
+
 // batch reads the next rows: until there are most, or maxBytes of them, or no more, which done tells. None are the end.
 func (s *source) batch(ctx context.Context, most, maxBytes int) ([]*iqv1.Row, error) {
 	if s.done {
 		return nil, nil
 	}
-	var rows []*iqv1.Row
+	rows := make([]*iqv1.Row, 0, min(most, firstRows))
 	size := 0
 	for row, err := range s.scan.rows(ctx, s.after) {
 		if err != nil {
