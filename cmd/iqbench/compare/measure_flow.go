@@ -25,8 +25,8 @@ const (
 	markEvery = 50
 	// markPoll is the time between two looks at a standby's copy of a mark. It is part of the lag measured.
 	markPoll = 4 * time.Millisecond
-	// flowLead is how long the input flows before marks count.
-	flowLead = time.Second
+	// flowLead is how long the input flows before marks count: Kafka, too, compiles first.
+	flowLead = 3 * time.Second
 	// markSlack is how long after the last mark it may show.
 	markSlack   = 10 * time.Second
 	standbyWait = time.Minute

@@ -110,7 +110,8 @@ func dialFor(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// restoreRate follows a node's restore from the first record applied to the last, by what the node tells.
+// restoreRate follows a node's restore, by what the node tells: from the moment at which it has the first replica, which then
+// has nothing yet, until all that the changelog holds is applied.
 func (r *run) restoreRate(ctx context.Context, m *member, app string) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, servingTimeout, fmt.Errorf("%s is not restored after %s", m.name, servingTimeout))
 	defer cancel()
@@ -124,7 +125,7 @@ func (r *run) restoreRate(ctx context.Context, m *member, app string) (float64, 
 	}
 	defer cc.Close() //nolint:errcheck // nothing is lost
 	ask := iqv1.NewMetadataServiceClient(cc)
-	var first int64
+	first := int64(-1)
 	var at time.Time
 	for {
 		actx, cancel := context.WithTimeout(ctx, tryTimeout)
@@ -136,12 +137,12 @@ func (r *run) restoreRate(ctx context.Context, m *member, app string) (float64, 
 			sum += max(0, s.GetPosition())
 		}
 		switch {
-		case err != nil || sum == 0:
-		case sum >= end && first == 0:
+		case err != nil || len(reply.GetReplicas()) == 0:
+		case sum >= end && first < 0:
 			return 0, fmt.Errorf("the restore of %d records was over before it was seen", end)
 		case sum >= end:
 			return float64(sum-first) / now.Sub(at).Seconds(), nil
-		case first == 0:
+		case first < 0:
 			first, at = sum, now
 		}
 		if err := m.ended(); err != nil {

@@ -54,7 +54,7 @@ type measure interface {
 	// gives names the figures that it can take.
 	gives() []string
 	// take measures once and adds a value for each figure that is needed. It starts what it needs, which stays until the
-	// group's last round. It returns a [*missingError] where the product lacks what would be measured.
+	// group's last round. It returns a [*missingError] where the product, or this run, lacks what would be measured.
 	take(ctx context.Context, r *run) error
 }
 
@@ -86,7 +86,7 @@ type missing struct{ figure, why string }
 func (m missing) gives() []string                  { return []string{m.figure} }
 func (m missing) take(context.Context, *run) error { return &missingError{m.why} }
 
-// A missingError says that the product lacks what would be measured.
+// A missingError says what the product, or this run, lacks for a measure. It is no failure of the run.
 type missingError struct{ why string }
 
 func (e *missingError) Error() string { return e.why }

@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -31,7 +30,7 @@ type streamsOptions struct {
 // streams is an instance of the peer, not yet started.
 func (r *run) streams(ctx context.Context, o streamsOptions) (*member, error) {
 	if r.o.Kafka != kafkaReal {
-		return nil, errors.New("kafka Streams needs --kafka real")
+		return nil, &missingError{"Kafka Streams needs --kafka real"}
 	}
 	if r.program == nil {
 		r.say("building the Kafka Streams peer, unless it is in the cache")
