@@ -175,8 +175,7 @@ func (r *Router) selected(e *edition, s *query.Selection) ([]int32, error) {
 		return s.All(), nil
 	}
 	partitions, err := routing.Locate(e.view, r.config.Partitioners, s.Store.Name, s.Key, routing.NoPartition)
-	slices.Sort(partitions)
-	return partitions, err
+	return slices.Sorted(slices.Values(partitions)), err // a partitioner may keep its list
 }
 
 // queryOf is what Decide needs to know of a read of one partition.

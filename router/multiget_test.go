@@ -139,12 +139,13 @@ func TestMultiGetWaitsForThoseKeysThatMayPass(t *testing.T) {
 	})
 }
 
-// TestMultiGetLooksForAMulticastKeyInAllOfItsPartitions has a partitioner that puts pair- keys into 0 and 2.
-func TestMultiGetLooksForAMulticastKeyInAllOfItsPartitions(t *testing.T) {
+// multicast puts pair- keys into partitions 0 and 2 and drops drop- keys.
+func multicast(t *testing.T) *partitioner.Registry {
+	t.Helper()
 	known, err := partitioner.NewRegistry(partitioner.Custom("multicast", partitioner.Murmur2(), func(_ string, key, _ []byte, _ int32) partitioner.Choice {
 		switch {
 		case strings.HasPrefix(string(key), "pair-"):
-			return partitioner.Partitions(0, 2)
+			return partitioner.Partitions(2, 0)
 		case strings.HasPrefix(string(key), "drop-"):
 			return partitioner.Drop()
 		}
@@ -153,6 +154,37 @@ func TestMultiGetLooksForAMulticastKeyInAllOfItsPartitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return known
+}
+
+// TestS28ScanSendsAMulticastKeyOfEachOfItsPartitions scans a key that is in partitions 0 and 2, and one that is in none.
+func TestS28ScanSendsAMulticastKeyOfEachOfItsPartitions(t *testing.T) {
+	inBubble(t, Config{Partitioners: multicast(t)}, func(w *world) {
+		w.holding(query.KeyValue, 3, &iqv1.Row{Key: []byte("pair-1")}, &iqv1.Row{Key: []byte("pair-1"), Partition: 2}, &iqv1.Row{Key: []byte("k"), Partition: 1})
+		w.info.Partitioner = "multicast"
+		a := w.join("a", of(active(9), 0, 1, 2)...)
+		for key, want := range map[string]string{"pair-1": "pair-1/0 pair-1/2", "drop-1": "", "*": "k/1 pair-1/0 pair-1/2"} {
+			m := &iqv1.ScanRequest{Selection: &iqv1.Selection{}}
+			if key != "*" {
+				m.Selection.Keys = &iqv1.Selection_Key{Key: []byte(key)}
+			}
+			s := w.scan(m)
+			var got []string
+			for _, r := range s.rows {
+				got = append(got, fmt.Sprintf("%s/%d", r.GetKey(), r.GetPartition()))
+			}
+			if strings.Join(got, " ") != want || s.err != nil {
+				t.Errorf("%s: %q, %v; want %q", key, got, s.err, want)
+			}
+		}
+		a.kill()
+	})
+}
+
+// TestMultiGetLooksForAMulticastKeyInAllOfItsPartitions has one that is in the second partition that is asked, and one
+// that is nowhere.
+func TestMultiGetLooksForAMulticastKeyInAllOfItsPartitions(t *testing.T) {
+	known := multicast(t)
 	inBubble(t, Config{Partitioners: known}, func(w *world) {
 		w.holding(query.KeyValue, 3)
 		w.info.Partitioner = "multicast"
