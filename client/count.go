@@ -7,7 +7,8 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-// CountTime is what a target may take to count, on top of what any call may: a count reads all that it counts.
+// CountTime is what a target may take to count, or to find the next row that a filter lets through, on top of what any call
+// may: it reads all that it counts or passes over.
 const CountTime = time.Minute
 
 // Counted is the answer to a Count.

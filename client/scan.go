@@ -113,7 +113,7 @@ func (s *Scanner) hand(yield func(Row, error) bool) bool {
 
 // follow takes what one target sends. It returns nil when the target ended in order.
 func (s *Scanner) follow(ctx context.Context, tries *tries, yield func(Row, error) bool) error {
-	ctx, l := tries.listen(ctx, s.r.wait())
+	ctx, l := tries.listen(ctx, s.patience())
 	defer l.close()
 	req, err := s.request(ctx)
 	if err != nil {
@@ -148,6 +148,14 @@ func (s *Scanner) follow(ctx context.Context, tries *tries, yield func(Row, erro
 		}
 		l.listen()
 	}
+}
+
+// patience is how long a target may take beyond what any may.
+func (s *Scanner) patience() time.Duration {
+	if s.r.wide.selection.GetFilter() != "" {
+		return s.r.wait() + CountTime
+	}
+	return s.r.wait()
 }
 
 // request is for what was not received yet.
