@@ -1,6 +1,8 @@
 package assign
 
 import (
+	"time"
+
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -18,6 +20,8 @@ type Member struct {
 	Incarnation metadata.Incarnation
 	// Draining says that the member wants to hand everything over and leave; see promise 8 in the package's comment.
 	Draining bool
+	// Lease is how long the member may go on as active once the group has lost it, in whole milliseconds.
+	Lease time.Duration
 	// Capacity is the member's weight relative to the others. Zero means 1; at most MaxCapacity.
 	Capacity int
 	// Owned are the active tasks that the member holds and has not given up.
@@ -101,6 +105,8 @@ type MapHost struct {
 	Standby     []metadata.TaskID
 	Warmup      []metadata.TaskID
 	Awaited     []metadata.TaskID // see Given.Awaited
+	Draining    bool
+	Lease       time.Duration
 }
 
 // Given returns what the process that is this incarnation of the node got: nothing, and false, when the map does not

@@ -1,6 +1,7 @@
 package assign
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 	"time"
@@ -23,7 +24,8 @@ type Lost struct {
 
 // Losses are the processes that the group has lost by the plan of hosts and whose lease may hold. previous is the map of
 // the generation right before, received so long ago as age tells. What it lost stays lost until its time is over; and the
-// hosts that it has and the plan has not, or has in a newer incarnation, are lost now, with a whole lease left.
+// hosts that it has and the plan has not, or has in a newer incarnation, are lost now, with a whole lease left: their own,
+// or lease where they did not tell.
 func Losses(previous *Map, age time.Duration, hosts []MapHost, lease time.Duration) []Lost {
 	var lost []Lost
 	for _, l := range previous.Lost {
@@ -40,7 +42,7 @@ func Losses(previous *Map, age time.Duration, hosts []MapHost, lease time.Durati
 		tasks := slices.Concat(h.Active, previous.Withheld)
 		slices.SortFunc(tasks, metadata.TaskID.Compare)
 		if tasks = slices.Compact(tasks); len(tasks) > 0 {
-			lost = append(lost, Lost{Node: h.Node, Address: h.Address, Tasks: tasks, Left: lease})
+			lost = append(lost, Lost{Node: h.Node, Address: h.Address, Tasks: tasks, Left: cmp.Or(h.Lease, lease)})
 		}
 	}
 	return lost
@@ -71,8 +73,17 @@ func (m Map) LostFrom(task metadata.TaskID) []Lost {
 	return from
 }
 
-// maxLeaseLeft bounds what a decoder takes for the rest of a lease, in milliseconds.
-const maxLeaseLeft = 24 * 60 * 60 * 1000
+// maxLease bounds what a decoder takes for a lease, in milliseconds.
+const maxLease = 24 * 60 * 60 * 1000
+
+// appendMillis writes a lease in whole milliseconds, never shorter than it is.
+func appendMillis(b []byte, d time.Duration) []byte {
+	return binary.AppendUvarint(b, min(uint64((max(0, d)+time.Millisecond-1)/time.Millisecond), maxLease))
+}
+
+func (r *reader) millis(field string) time.Duration {
+	return time.Duration(r.uvarint(field, maxLease)) * time.Millisecond
+}
 
 func appendLost(b []byte, lost []Lost) []byte {
 	b = binary.AppendUvarint(b, uint64(len(lost)))
@@ -81,8 +92,7 @@ func appendLost(b []byte, lost []Lost) []byte {
 		one = appendString(one[:0], string(l.Node))
 		one = appendString(one, l.Address)
 		one = appendTasks(one, l.Tasks)
-		left := (max(0, l.Left) + time.Millisecond - 1) / time.Millisecond // never shorter than it is
-		one = binary.AppendUvarint(one, min(uint64(left), maxLeaseLeft))
+		one = appendMillis(one, l.Left)
 		b = binary.AppendUvarint(b, uint64(len(one)))
 		b = append(b, one...)
 	}
@@ -100,7 +110,7 @@ func (r *reader) lost() []Lost {
 			Node:    metadata.NodeID(r.string("lost node")),
 			Address: r.string("lost address"),
 			Tasks:   r.tasks("lost tasks"),
-			Left:    time.Duration(r.uvarint("lease left", maxLeaseLeft)) * time.Millisecond,
+			Left:    r.millis("lease left"),
 		}
 		r.rest = outer
 		lost = append(lost, l)

@@ -15,7 +15,7 @@ func TestLossesKeepEachLeaseUntilItIsOver(t *testing.T) {
 	before := &Map{
 		Hosts: []MapHost{
 			{Node: "a", Address: "a:1", Incarnation: 1, Active: []metadata.TaskID{task(0), task(1)}},
-			{Node: "b", Address: "b:1", Incarnation: 1, Active: []metadata.TaskID{task(2)}},
+			{Node: "b", Address: "b:1", Incarnation: 1, Active: []metadata.TaskID{task(2)}, Lease: 5 * time.Second},
 			{Node: "c", Address: "c:1", Incarnation: 1, Active: []metadata.TaskID{task(4)}},
 			{Node: "idle", Address: "i:1", Incarnation: 1},
 		},
@@ -24,7 +24,7 @@ func TestLossesKeepEachLeaseUntilItIsOver(t *testing.T) {
 	hosts := []MapHost{{Node: "a", Incarnation: 1}, {Node: "c", Incarnation: 2}}
 	lost := Losses(before, 0, hosts, lease)
 	want := []Lost{
-		{Node: "b", Address: "b:1", Tasks: []metadata.TaskID{task(2)}, Left: lease},
+		{Node: "b", Address: "b:1", Tasks: []metadata.TaskID{task(2)}, Left: 5 * time.Second}, // its own
 		{Node: "c", Address: "c:1", Tasks: []metadata.TaskID{task(4)}, Left: lease},
 	}
 	if !reflect.DeepEqual(lost, want) {
@@ -34,7 +34,7 @@ func TestLossesKeepEachLeaseUntilItIsOver(t *testing.T) {
 	next := &Map{Hosts: []MapHost{{Node: "a", Address: "a:1", Incarnation: 1, Active: []metadata.TaskID{task(0)}}, {Node: "c", Incarnation: 2}}, Withheld: []metadata.TaskID{task(3)}, Lost: lost}
 	lost = Losses(next, 1500*time.Millisecond, []MapHost{{Node: "c", Incarnation: 2}}, lease)
 	want = []Lost{
-		{Node: "b", Address: "b:1", Tasks: []metadata.TaskID{task(2)}, Left: 500 * time.Millisecond},
+		{Node: "b", Address: "b:1", Tasks: []metadata.TaskID{task(2)}, Left: 3500 * time.Millisecond},
 		{Node: "c", Address: "c:1", Tasks: []metadata.TaskID{task(4)}, Left: 500 * time.Millisecond},
 		{Node: "a", Address: "a:1", Tasks: []metadata.TaskID{task(0), task(3)}, Left: lease},
 	}
@@ -44,8 +44,8 @@ func TestLossesKeepEachLeaseUntilItIsOver(t *testing.T) {
 	if got := (Map{Lost: lost}).LostFrom(task(3)); len(got) != 1 || got[0].Node != "a" {
 		t.Errorf("LostFrom(0_3) = %+v, want a", got)
 	}
-	if got := Losses(&Map{Lost: lost}, lease, nil, lease); len(got) != 0 {
-		t.Errorf("after a whole lease %+v are still lost", got)
+	if got := Losses(&Map{Lost: lost}, 5*time.Second, nil, lease); len(got) != 0 {
+		t.Errorf("after the longest lease %+v are still lost", got)
 	}
 }
 

@@ -365,7 +365,7 @@ func (p *plan) assignment(members []Member) Assignment {
 		a.Members[m.ID] = g
 		a.Map.Hosts = append(a.Map.Hosts, MapHost{
 			Node: m.Node, Address: m.Address, Rack: m.Rack, Incarnation: m.Incarnation,
-			Active: g.Active, Standby: g.Standby, Warmup: g.Warmup, Awaited: g.Awaited,
+			Active: g.Active, Standby: g.Standby, Warmup: g.Warmup, Awaited: g.Awaited, Draining: m.Draining, Lease: m.Lease,
 		})
 	}
 	a.Map.Withheld = a.Withheld

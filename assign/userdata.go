@@ -40,7 +40,8 @@ func EncodeMember(m Member) []byte {
 	for _, t := range tasks {
 		b = binary.AppendVarint(b, m.Lags[t])
 	}
-	return appendBool(b, m.Draining)
+	b = appendBool(b, m.Draining)
+	return appendMillis(b, m.Lease)
 }
 
 // DecodeMember reads what EncodeMember wrote; the caller sets the ID. Lists come back sorted, without duplicates. It
@@ -72,6 +73,9 @@ func DecodeMember(data []byte) (Member, error) {
 	if len(r.rest) > 0 { // an earlier release ends here
 		m.Draining = r.bool("draining")
 	}
+	if len(r.rest) > 0 {
+		m.Lease = r.millis("lease")
+	}
 	if r.err != nil {
 		return Member{}, fmt.Errorf("member user data: %w", r.err)
 	}
@@ -93,6 +97,7 @@ func EncodeAssignment(m Map) []byte {
 		for _, list := range [][]metadata.TaskID{h.Active, h.Standby, h.Warmup, h.Awaited} {
 			host = appendTasks(host, list)
 		}
+		host = appendMillis(appendBool(host, h.Draining), h.Lease)
 		b = binary.AppendUvarint(b, uint64(len(host)))
 		b = append(b, host...)
 	}
@@ -117,6 +122,9 @@ func DecodeAssignment(data []byte) (Map, error) {
 			Standby:     r.tasks("standby"),
 			Warmup:      r.tasks("warmup"),
 			Awaited:     r.tasks("awaited"),
+		}
+		if len(r.rest) > 0 { // an earlier release ends here
+			h.Draining, h.Lease = r.bool("draining"), r.millis("lease")
 		}
 		r.rest = outer
 		m.Hosts = append(m.Hosts, h)

@@ -276,7 +276,7 @@ func (m *Member) join(ctx context.Context) error {
 	}
 	self := assign.Member{
 		Node: metadata.NodeID(m.cfg.NodeID), Incarnation: m.cfg.Incarnation, Address: m.cfg.Address, Rack: m.cfg.Rack, Capacity: m.cfg.Capacity,
-		Draining: draining, Lags: m.cfg.Lags(),
+		Draining: draining, Lease: m.cfg.Lease.length, Lags: m.cfg.Lags(),
 	}
 	if id != "" {
 		self.Owned, self.OwnedGeneration = claimed, metadata.Generation(generation)
@@ -306,6 +306,7 @@ func (m *Member) join(ctx context.Context) error {
 			return fmt.Errorf("plan the assignment: %w", err)
 		}
 	}
+	m.found.empty = false // from this generation on somebody may have tasks
 	m.mu.Lock()
 	m.mu.id, m.mu.generation = resp.MemberID, resp.Generation
 	m.mu.Unlock()
@@ -322,7 +323,7 @@ func (m *Member) join(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the assignment: %w", err)
 	}
-	given, _ := am.Given(metadata.NodeID(m.cfg.NodeID), m.told)
+	given, known := am.Given(metadata.NodeID(m.cfg.NodeID), m.told)
 	received := time.Now()
 	m.last, m.lastGeneration, m.lastReceived = &am, resp.Generation, received
 	m.cfg.Log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
@@ -335,6 +336,11 @@ func (m *Member) join(ctx context.Context) error {
 		Generation: metadata.Generation(resp.Generation), Assignment: am, Given: given, Claimed: claimed, Before: before, Received: received,
 		TookPlace: m.found.namesake,
 	})
+	if !known {
+		// The group took this process back as the static member that it knew, without a rebalance, although it tells other
+		// things; as a member that it knows it causes one.
+		m.Rejoin()
+	}
 	return nil
 }
 
@@ -343,11 +349,11 @@ func (m *Member) join(ctx context.Context) error {
 // rebalance (S37).
 func (m *Member) before(self assign.Member) *assign.Member {
 	data, alive := m.cfg.Memory.Recall()
-	if data == nil || time.Since(alive) >= m.cfg.SessionTimeout {
+	if age := time.Since(alive); data == nil || age < 0 || age >= m.cfg.SessionTimeout {
 		return nil
 	}
 	old, err := assign.DecodeMember(data)
-	same := old.Node == self.Node && old.Address == self.Address && old.Rack == self.Rack && old.Capacity == self.Capacity && old.Draining == self.Draining
+	same := old.Node == self.Node && old.Address == self.Address && old.Rack == self.Rack && old.Capacity == self.Capacity && old.Draining == self.Draining && old.Lease == self.Lease
 	if err != nil || !same {
 		return nil
 	}
@@ -439,6 +445,9 @@ func (m *Member) lead(members []kmsg.JoinGroupResponseMember, generation int32) 
 			return nil, fmt.Errorf("user data of member %s: %w", jm.MemberID, err)
 		}
 		am.ID = jm.MemberID
+		if am.OwnedGeneration >= metadata.Generation(generation) {
+			am.Owned, am.OwnedGeneration = nil, 0 // of another group: one of that name that is no more
+		}
 		all = append(all, am)
 	}
 	plan, err := assign.Plan(all, m.cfg.Tasks(), m.last, m.cfg.Plan)
@@ -478,7 +487,15 @@ func (m *Member) losses(hosts []assign.MapHost, generation int32) []assign.Lost 
 	case m.last == nil && m.found.empty:
 		return nil // whoever had tasks left long ago
 	default:
-		return assign.UnknownLoss(m.cfg.Tasks(), m.cfg.Lease.length)
+		longest := m.cfg.Lease.length
+		for _, h := range hosts {
+			longest = max(longest, h.Lease)
+		}
+		lost := assign.UnknownLoss(m.cfg.Tasks(), longest)
+		if m.last != nil { // whoever gets their tasks knows whom to fence
+			lost = append(lost, assign.Losses(m.last, time.Since(m.lastReceived), hosts, longest)...)
+		}
+		return lost
 	}
 }
 

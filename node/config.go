@@ -35,7 +35,8 @@ type Config struct {
 	// Listener serves queries instead of a socket of the node's own; tests give one.
 	Listener net.Listener
 	// Advertised is the address at which routers and callers reach the node, host:port. Default: the listener's, which
-	// must then name a host that others can dial.
+	// must then name a host that others can dial. An address that refuses connections is taken to mean that the process is
+	// gone: it must reach this node or nobody, from every other node and router.
 	Advertised string
 	// Rack is where the node stands. Standbys go to other racks first.
 	Rack string

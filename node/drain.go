@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
-	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -28,7 +27,8 @@ const drainLook = 250 * time.Millisecond
 //  3. The node goes when it has no task any more and every router has told that all it holds is served elsewhere, or when
 //     Config.DrainTimeout has passed.
 //
-// A node that is alone, or whose group or routers cannot be reached, has nobody to hand over to and does not wait.
+// A node that is alone, whose others drain too, or whose group cannot be reached, has nobody to hand over to and does not
+// wait.
 type drain struct {
 	once  sync.Once
 	asked chan struct{} // closed when somebody has asked for it
@@ -71,6 +71,7 @@ func (n *Node) awaitDrain(ctx context.Context, failed <-chan struct{}) {
 	defer limit.Stop()
 	look := time.NewTicker(drainLook)
 	defer look.Stop()
+	ended := ctx.Done()
 	for {
 		changed, heard := n.roles.wait(), n.words.changed.wait()
 		tasks, relieved, done := n.drained()
@@ -84,6 +85,11 @@ func (n *Node) awaitDrain(ctx context.Context, failed <-chan struct{}) {
 		case <-look.C:
 		case <-failed:
 			return
+		case <-ended:
+			ended = nil
+			if errors.Is(context.Cause(ctx), ErrStopNow) {
+				return
+			}
 		case <-limit.C:
 			n.log.Warn("not everything could be handed over in time", slog.Int("tasks", tasks), slog.Bool("relieved", relieved))
 			return
@@ -98,18 +104,11 @@ func (n *Node) drained() (tasks int, relieved, done bool) {
 	if up == nil {
 		return 0, true, true
 	}
-	tasks = len(*up.worker.owned.Load())
+	tasks = len(up.worker.claims())
 	routers, agreed := n.words.relieved()
-	hm := up.hosts.Load()
-	others := false
-	if hm != nil {
-		for _, h := range hm.Hosts {
-			others = others || h.Node != metadata.NodeID(n.cfg.NodeID)
-		}
-	}
-	_, _, member := up.member.Current()
+	others := up.staying.Load()
 	switch {
-	case !others || !member:
+	case others == 0 || !up.replicas.lease.Valid(time.Now()):
 		return tasks, false, true
 	case routers == 0:
 		return tasks, false, tasks == 0

@@ -8,10 +8,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/status"
 
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
@@ -24,13 +22,23 @@ const (
 	evictConfirm = 250 * time.Millisecond // how long a silent node has to say that it lives after all
 	evictHurry   = 3 * time.Second        // how long survivors expect the rebalance that follows
 	evictTimeout = 5 * time.Second        // for both requests to Kafka
+	evictAgain   = time.Second            // between two tries, when the node answered or Kafka did not
 	evictIdle    = time.Minute            // between two looks when nobody says anything new
 )
 
-// An eviction is remembered by process, so that one that comes back and is lost again is given the session timeout.
+// An eviction is remembered by process.
 type eviction struct {
 	node        metadata.NodeID
 	incarnation metadata.Incarnation
+}
+
+// An attempt is how far an eviction is.
+type attempt struct {
+	agreedAt time.Time // since when every router has lost the process
+	next     time.Time // not before this; zero while nothing was tried
+	refused  bool      // as it was at the last try
+	removed  bool      // it was removed from the group, and some router still has lost it, or had until toldAt
+	toldAt   time.Time
 }
 
 // evictLost removes nodes from the group that all routers have lost, so that others get their tasks now and not after the
@@ -42,47 +50,14 @@ type eviction struct {
 //  4. The group drops the member, and its transactional id is fenced: its open transaction ends, so that what was
 //     committed behind it can be read, and it can commit nothing any more.
 //
-// Whoever gets its tasks waits for the end of its lease, unless its address refuses connections (lost.go).
+// Whoever gets its tasks waits for the end of its lease, unless its address refuses connections (lost.go). A process that
+// was removed and comes back, although no router hears it, stays: it would be removed again and again. Once every
+// router has heard it for a session timeout, it is as any other.
 func (n *Node) evictLost(ctx context.Context, up *running) error {
-	done := make(map[eviction]time.Time)
-	seen := make(map[eviction]time.Time) // since when it is agreed on
+	tries := make(map[eviction]*attempt)
 	for {
 		changed := n.words.changed.wait()
-		said := n.words.lost()
-		var hosts []metadata.Host
-		if hm := up.hosts.Load(); hm != nil {
-			hosts = hm.Hosts
-		}
-		self := metadata.NodeID(n.cfg.NodeID)
-		lost := agreed(self, hosts, said)
-		wait := evictIdle
-		now := time.Now()
-		still := make(map[eviction]time.Time)
-		for _, s := range lost {
-			id := eviction{node: s.node, incarnation: s.incarnation}
-			since, known := seen[id]
-			if !known {
-				since = now
-				up.member.Hurry(evictHurry)
-			}
-			still[id] = since
-			if at, ok := done[id]; ok && now.Sub(at) < n.cfg.SessionTimeout {
-				wait = min(wait, n.cfg.SessionTimeout-now.Sub(at))
-				continue
-			}
-			if due := since.Add(time.Duration(turn(self, hosts, said)) * evictTurn); now.Before(due) {
-				wait = min(wait, due.Sub(now))
-				continue
-			}
-			done[id] = now
-			n.evict(ctx, up, s)
-		}
-		seen = still
-		for id, at := range done {
-			if now.Sub(at) >= n.cfg.SessionTimeout {
-				delete(done, id)
-			}
-		}
+		wait := n.evictDue(ctx, up, tries, time.Now())
 		t := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
@@ -95,47 +70,108 @@ func (n *Node) evictLost(ctx context.Context, up *running) error {
 	}
 }
 
-// evict removes one lost node from the group and fences it, unless it says that it lives.
-func (n *Node) evict(ctx context.Context, up *running, s suspicion) {
+// evictDue tries what is due at now, and says when to look again.
+func (n *Node) evictDue(ctx context.Context, up *running, tries map[eviction]*attempt, now time.Time) time.Duration {
+	said := n.words.lost()
+	var hosts []metadata.Host
+	if hm := up.hosts.Load(); hm != nil {
+		hosts = hm.Hosts
+	}
+	self := metadata.NodeID(n.cfg.NodeID)
+	wait := evictIdle
+	agreedNow := make(map[eviction]bool)
+	for _, s := range agreed(self, hosts, said) {
+		id := eviction{node: s.node, incarnation: s.incarnation}
+		agreedNow[id] = true
+		a := tries[id]
+		if a == nil {
+			a = &attempt{}
+			tries[id] = a
+		}
+		if a.removed {
+			continue
+		}
+		if a.agreedAt.IsZero() {
+			a.agreedAt = now
+			up.member.Hurry(evictHurry)
+		}
+		due := a.agreedAt.Add(time.Duration(turn(self, hosts, said)) * evictTurn)
+		if a.next.After(due) && (a.refused || !s.refused) {
+			due = a.next
+		}
+		if now.Before(due) {
+			wait = min(wait, due.Sub(now))
+			continue
+		}
+		a.removed = n.evict(ctx, up, s)
+		a.next, a.refused = now.Add(evictAgain), s.refused
+		if !a.removed {
+			wait = min(wait, evictAgain)
+		}
+	}
+	for id, a := range tries {
+		if !agreedNow[id] {
+			a.agreedAt = time.Time{}
+		}
+		if told(said, id) {
+			a.toldAt = now
+		} else if now.Sub(a.toldAt) >= n.cfg.SessionTimeout {
+			delete(tries, id)
+		}
+	}
+	return wait
+}
+
+// evict removes one lost node from the group and fences it, unless it says that it lives. It says whether the group has
+// it no more.
+func (n *Node) evict(ctx context.Context, up *running, s suspicion) (removed bool) {
 	log := n.log.With(slog.String("lost", string(s.node)), slog.String("address", s.address), slog.Bool("refused", s.refused))
-	if n.answers(ctx, s.address) {
+	if n.answers(ctx, s) {
 		log.Warn("routers have lost a node that answers; it stays in the group")
-		return
+		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, evictTimeout)
 	defer cancel()
 	began := time.Now()
+	n.evicted.Store(&began)
 	switch err := up.member.Evict(ctx, s.node); {
 	case errors.Is(err, kerr.UnknownMemberID):
-		return // another survivor was first
+		return true // another survivor was first
 	case err != nil:
-		log.Warn("cannot remove a lost node from the group; its session timeout does", slog.Any("error", err))
-		return
+		log.Warn("cannot remove a lost node from the group; trying again", slog.Any("error", err))
+		return false
 	}
 	n.evicted.Store(new(time.Now()))
-	removed := time.Since(began)
+	left := time.Since(began)
 	if err := kafka.Fence(ctx, n.admin, kafka.TransactionalID(n.group, s.node, 0), n.cfg.TransactionTimeout); err != nil {
 		log.Warn("cannot fence a lost node; whoever takes its tasks does", slog.Any("error", err))
 	}
-	log.Warn("removed a lost node from the group", slog.Duration("removed_in", removed), slog.Duration("fenced_in", time.Since(began)-removed))
+	log.Warn("removed a lost node from the group", slog.Duration("removed_in", left), slog.Duration("fenced_in", time.Since(began)-left))
 	up.member.Hurry(evictHurry)
+	return true
 }
 
-// answers says whether a node answers anything at its address.
-func (n *Node) answers(ctx context.Context, address string) bool {
+// aliveService is the name under which a node's health service says that this very node lives.
+func aliveService(node metadata.NodeID) string { return "iqgate.node/" + string(node) }
+
+// answers says whether the node answers at its address. Another process there does not count.
+func (n *Node) answers(ctx context.Context, s suspicion) bool {
 	ctx, cancel := context.WithTimeout(ctx, evictConfirm)
 	defer cancel()
-	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(n.cfg.dial))
+	cc, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(n.cfg.dial))
 	if err != nil {
 		return false
 	}
 	defer func() { _ = cc.Close() }()
-	_, err = healthpb.NewHealthClient(cc).Check(ctx, &healthpb.HealthCheckRequest{})
-	switch status.Code(err) { //nolint:exhaustive // every other answer is one
-	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return false
-	default:
-		return true
+	_, err = healthpb.NewHealthClient(cc).Check(ctx, &healthpb.HealthCheckRequest{Service: aliveService(s.node)})
+	return err == nil
+}
+
+// awaitEvicted waits until the lease of whom this node has evicted must have run out. A node leaves the group only then:
+// whoever finds the group without members takes it that nobody can believe to be active (losses in package group).
+func (n *Node) awaitEvicted() {
+	if at := n.evicted.Load(); at != nil {
+		time.Sleep(min(time.Until(at.Add(n.cfg.Lease)), n.cfg.Lease)) //nolint:forbidigo // bounded by a lease
 	}
 }
 
@@ -148,12 +184,4 @@ func suspicionsOf(list []*iqv1.Suspect) []suspicion {
 		})
 	}
 	return all
-}
-
-// awaitEvicted waits until the lease of whom this node has evicted must have run out. A node leaves the group only then:
-// whoever finds the group without members takes it that nobody can believe to be active (group.Config).
-func (n *Node) awaitEvicted(ctx context.Context) {
-	if at := n.evicted.Load(); at != nil {
-		kafka.Sleep(ctx, time.Until(at.Add(n.cfg.Lease)))
-	}
 }

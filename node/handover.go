@@ -119,7 +119,7 @@ func (w *worker) reassign(a *group.Membership) {
 		if !keep[id] {
 			continue
 		}
-		t := &activeTask{info: w.tasks.task(id), vanished: vanished[id], lost: lossesOf(id, a)}
+		t := &activeTask{info: w.tasks.task(id), vanished: vanished[id], lost: w.lossesOf(id, a)}
 		w.active[id] = t
 		if w.producer != nil { // else with the producer, whose initialisation ends what an earlier one left open
 			w.beginPromotion(t)

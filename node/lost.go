@@ -27,10 +27,14 @@ const (
 	goneEvery = 100 * time.Millisecond // between two tries
 )
 
-// lossesOf are the processes that may still answer for the task, by a new assignment.
-func lossesOf(task metadata.TaskID, a *group.Membership) []loss {
+// lossesOf are the processes that may still answer for the task, by a new assignment. An earlier process of this very node
+// is none: the lock of the state directory, where there was one, tells that it is gone.
+func (w *worker) lossesOf(task metadata.TaskID, a *group.Membership) []loss {
 	var all []loss
 	for _, l := range a.Assignment.LostFrom(task) {
+		if string(l.Node) == w.cfg.NodeID && w.holdOff == 0 {
+			continue
+		}
 		all = append(all, loss{node: l.Node, address: l.Address, until: a.Received.Add(l.Left)})
 	}
 	return all

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -12,10 +13,12 @@ import (
 // last known to be a member.
 const membershipFile = "membership"
 
-// A memory is the group.Memory in the state directory. A failure costs a restart its quick return, no more.
+// A memory is the group.Memory in the state directory. A failure costs a restart its quick return, no more. The file
+// begins with the group's name and a line break: a directory may have served another application.
 type memory struct {
-	path string
-	log  *slog.Logger
+	path  string
+	group string
+	log   *slog.Logger
 }
 
 // Recall implements group.Memory.
@@ -25,10 +28,14 @@ func (m *memory) Recall() ([]byte, time.Time) {
 		return nil, time.Time{}
 	}
 	data, err := os.ReadFile(m.path)
-	if err != nil || len(data) == 0 {
+	if err != nil {
 		return nil, time.Time{}
 	}
-	return data, info.ModTime()
+	name, told, found := bytes.Cut(data, []byte{'\n'})
+	if !found || string(name) != m.group || len(told) == 0 {
+		return nil, time.Time{}
+	}
+	return told, info.ModTime()
 }
 
 // Remember implements group.Memory.
@@ -40,7 +47,7 @@ func (m *memory) Remember(told []byte) {
 		return
 	}
 	next := m.path + ".new"
-	err := os.WriteFile(next, told, 0o600)
+	err := os.WriteFile(next, append([]byte(m.group+"\n"), told...), 0o600)
 	if err == nil {
 		err = os.Rename(next, m.path)
 	}

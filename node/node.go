@@ -78,6 +78,7 @@ type running struct {
 	hosts    atomic.Pointer[metadata.HostMap]
 	changed  atomic.Pointer[map[string]countChange] // by store
 	awaited  atomic.Pointer[[]metadata.TaskID]      // see assign.Given.Awaited
+	staying  atomic.Int32                           // members beside this one that do not drain
 	version  atomic.Int64                           // of what storeInfos tells
 
 	// The catalog's goroutine alone:
@@ -243,6 +244,7 @@ func (n *Node) newServer() *grpc.Server {
 	iqv1.RegisterControlServiceServer(srv, &controlServer{n: n})
 	healthpb.RegisterHealthServer(srv, n.health)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	n.health.SetServingStatus(aliveService(metadata.NodeID(n.cfg.NodeID)), healthpb.HealthCheckResponse_SERVING)
 	reflection.Register(srv)
 	return srv
 }
@@ -263,9 +265,9 @@ func (n *Node) runKafka(ctx context.Context) error {
 		}
 		return err
 	}
-	limits, err := kafka.LearnBatchLimits(ctx, admin, writtenTopics(n.cfg.Topology))
-	if err != nil {
-		return err
+	limits, known := n.learnLimits(ctx)
+	if !known {
+		return nil
 	}
 	inputClient, err := kgo.NewClient(n.cfg.kafkaOptions()...)
 	if err != nil {
@@ -287,15 +289,31 @@ func (n *Node) runKafka(ctx context.Context) error {
 	close(n.stopped)
 
 	// The node's context has ended; what is left has bounds of its own, so that a Kafka that hangs cannot hold it up.
+	n.awaitEvicted()
 	leaving, cancelLeave := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
 	defer cancelLeave()
-	n.awaitEvicted(leaving)
 	if leaveErr := up.member.Leave(leaving); leaveErr != nil {
 		n.log.Warn("could not leave the group; it notices after the session timeout", slog.Any("error", leaveErr))
 	}
 	closing, cancelClose := context.WithTimeout(context.WithoutCancel(ctx), n.cfg.ShutdownTimeout/shutdownShare)
 	defer cancelClose()
 	return errors.Join(err, up.replicas.closeAll(closing))
+}
+
+// learnLimits asks for the limits of the topics that the node writes, until it knows them or ctx ends.
+func (n *Node) learnLimits(ctx context.Context) (limits kafka.BatchLimits, known bool) {
+	for tries := 1; ; tries++ {
+		limits, err := kafka.LearnBatchLimits(ctx, n.admin, writtenTopics(n.cfg.Topology))
+		if err == nil {
+			return limits, true
+		}
+		if ctx.Err() == nil {
+			n.log.Warn("cannot learn the topics' limits; trying again", slog.Any("error", err))
+		}
+		if !kafka.Sleep(ctx, kafka.Backoff(tries)) {
+			return nil, false
+		}
+	}
 }
 
 // shutdownShare is the part of ShutdownTimeout that each step of the orderly end may take: the last commit, leaving the
@@ -379,14 +397,26 @@ func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 			hm := up.tasks.hostMap(a.Assignment, a.Generation)
 			up.hosts.Store(&hm)
 			up.awaited.Store(&a.Given.Awaited)
+			up.staying.Store(othersStaying(a.Assignment, metadata.NodeID(n.cfg.NodeID)))
 			up.worker.assigned(a)
 			n.roles.announce()
 			n.words.changed.announce() // what was said of somebody may be said of a member now
 		},
 		Lost:     up.worker.lost,
 		Announce: n.news.announce,
-		Memory:   &memory{path: filepath.Join(n.cfg.StateDir, membershipFile), log: n.log},
+		Memory:   &memory{path: filepath.Join(n.cfg.StateDir, membershipFile), group: n.group, log: n.log},
 	})
+}
+
+// othersStaying counts the members beside self that do not drain.
+func othersStaying(m assign.Map, self metadata.NodeID) int32 {
+	var others int32
+	for _, h := range m.Hosts {
+		if h.Node != self && !h.Draining {
+			others++
+		}
+	}
+	return others
 }
 
 func (n *Node) hostMap() *metadata.HostMap {

@@ -82,7 +82,8 @@ func (s *words) relieved() (routers int, all bool) {
 }
 
 // agreed are the members of the group that every router has lost, by node. One router that still hears a node is enough
-// to leave it alone. Self is never among them.
+// to leave it alone, and so is one that never heard it; the session timeout is left then. A node that is a member under
+// another address was started anew. Self is never among them.
 func agreed(self metadata.NodeID, hosts []metadata.Host, said [][]suspicion) []suspicion {
 	var lost []suspicion
 	if len(said) == 0 {
@@ -103,15 +104,22 @@ func agreed(self metadata.NodeID, hosts []metadata.Host, said [][]suspicion) []s
 			sum.address, sum.incarnation = list[i].address, list[i].incarnation
 			sum.refused = sum.refused || list[i].refused
 		}
-		if all {
+		if all && (h.Address == "" || h.Address == sum.address) {
 			lost = append(lost, sum)
 		}
 	}
 	return lost
 }
 
+// told says whether any router has lost the process.
+func told(said [][]suspicion, id eviction) bool {
+	return slices.ContainsFunc(said, func(list []suspicion) bool {
+		return slices.ContainsFunc(list, func(s suspicion) bool { return s.node == id.node && s.incarnation == id.incarnation })
+	})
+}
+
 // turn is this node's place, from 0, among the members that nobody suspects: the first removes the lost ones from the
-// group, and the others only if they are still there after their time.
+// group, and the others only if they are still there after their time. One that any router suspects may not act at all.
 func turn(self metadata.NodeID, hosts []metadata.Host, said [][]suspicion) int {
 	place := 0
 	for _, h := range hosts {

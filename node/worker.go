@@ -94,7 +94,7 @@ func (w *worker) run(ctx context.Context) error {
 	w.newTxnContext(runCtx)
 	for ctx.Err() == nil {
 		w.takeMail(runCtx)
-		if err := w.ensureProducer(runCtx); err != nil {
+		if err := w.ensureProducer(); err != nil { //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 			w.log.Warn("cannot begin transactions", slog.Any("error", err))
 			w.failed()
 		}
@@ -266,11 +266,11 @@ func (w *worker) retryFailed() {
 
 // ensureProducer makes the transactional client if there is none and the pause after the last failure is over. Tasks are
 // promoted only after it was initialised, for that ends what an earlier client left open.
-func (w *worker) ensureProducer(ctx context.Context) error {
+func (w *worker) ensureProducer() error {
 	if w.producer != nil || time.Now().Before(w.resumeAt) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
+	ctx, cancel := context.WithTimeout(w.ctx, kafka.RequestTimeout) // it ends when the membership is lost
 	defer cancel()
 	p, err := kafka.NewProducer(ctx, kafka.ProducerConfig{
 		Options:            w.cfg.kafkaOptions(),
@@ -284,7 +284,7 @@ func (w *worker) ensureProducer(ctx context.Context) error {
 	w.producer = p
 	for _, t := range w.sorted() {
 		if t.stage == stagePromoting && t.cancel == nil {
-			w.beginPromotion(t) //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
+			w.beginPromotion(t)
 		}
 	}
 	return nil
