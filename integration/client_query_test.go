@@ -48,7 +48,7 @@ func newQueryCluster(t *testing.T, partitions int32, keys int) *queryCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl := c.Cluster.Client()
+	cl := c.Client()
 	defer cl.Close()
 	for i := range keys {
 		c.keys = append(c.keys, fmt.Sprintf("k%05d", i))
@@ -165,7 +165,7 @@ func TestAClientsWatchSeesEachCountOnceThroughARoutersAndANodesDeath(t *testing.
 		defer c.close()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		cl := c.Cluster.Client()
+		cl := c.Client()
 		defer cl.Close()
 		produce := func() {
 			for _, k := range c.keys {
@@ -226,9 +226,9 @@ func TestAClientsWatchSeesEachCountOnceThroughARoutersAndANodesDeath(t *testing.
 // TestASessionReadsItsWritesFromWhicheverReplica: right after a record is produced, with a wait, from standbys too.
 func TestASessionReadsItsWritesFromWhicheverReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newQueryCluster(t, 1, 10)
+		c := newQueryCluster(t, 4, 10)
 		defer c.close()
-		cl := c.Cluster.Client()
+		cl := c.Client()
 		defer cl.Close()
 		s := c.client.NewSession(client.Any(), client.LeastLoaded(), client.Wait(30*time.Second))
 		for round := byte(2); round < 6; round++ {

@@ -191,6 +191,17 @@ func (p Position) Covers(want Position) bool {
 	return true
 }
 
+// CoversAt is Covers for the offsets of want in partitions of that number: a store partition has the effect of no others
+// (Kafka's PositionBound is judged like that).
+func (p Position) CoversAt(want Position, partition int32) bool {
+	for tp, offset := range want {
+		if tp.Partition == partition && offset > 0 && p[tp] < offset {
+			return false
+		}
+	}
+	return true
+}
+
 // Merge returns the position that covers both p and o.
 func (p Position) Merge(o Position) Position {
 	m := make(Position, max(len(p), len(o)))

@@ -20,6 +20,7 @@ type policy struct {
 
 // Facts are what a replica knows of itself at the moment of a read, or right after.
 type facts struct {
+	partition    int32
 	standing     standing
 	lag          metadata.LagInfo
 	input        metadata.Position
@@ -51,7 +52,7 @@ func judge(p policy, f facts) (iqv1.Reason, string) {
 			return iqv1.Reason_REASON_STALE, fmt.Sprintf("offset lag %d > %d", f.lag.Offsets, *p.offsets)
 		}
 	}
-	if len(p.atLeast) > 0 && !f.input.Covers(p.atLeast) {
+	if len(p.atLeast) > 0 && !f.input.CoversAt(p.atLeast, f.partition) {
 		return iqv1.Reason_REASON_POSITION_NOT_REACHED, "its input position does not cover the one asked for"
 	}
 	return iqv1.Reason_REASON_UNSPECIFIED, ""

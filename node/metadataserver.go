@@ -290,7 +290,8 @@ func (s *metadataServer) decide(p policy, ids []metadata.Partition, get *iqv1.Ge
 		}
 		rep := r.report(now)
 		reason, why := judge(p, facts{
-			standing: *r.now.Load(), lag: rep.Lag, input: rep.Input, leaseValid: rep.LeaseValid, sampleMaxAge: s.n.cfg.LagSampleMaxAge,
+			partition: id.Partition,
+			standing:  *r.now.Load(), lag: rep.Lag, input: rep.Input, leaseValid: rep.LeaseValid, sampleMaxAge: s.n.cfg.LagSampleMaxAge,
 		})
 		c := candidate(statusProto(s.n.cfg.NodeID, s.n.address, rep), reason, why)
 		if reason != iqv1.Reason_REASON_UNSPECIFIED {

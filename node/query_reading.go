@@ -57,7 +57,8 @@ func (n *Node) read(ctx context.Context, p policy, id metadata.Partition, look f
 	now := time.Now()
 	st := throughout(was, *r.now.Load())
 	f := facts{
-		standing: st, lag: r.lag(st, at.Position, flying, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
+		partition: r.id.Partition,
+		standing:  st, lag: r.lag(st, at.Position, flying, now), sampleMaxAge: n.cfg.LagSampleMaxAge,
 		leaseValid: heldBefore && r.set.lease.Valid(now),
 	}
 	if st.runsActive() && before != nil {

@@ -94,7 +94,7 @@ const RetryAfter = 200 * time.Millisecond
 //   - a bound on offsets is judged against the largest end that any node has told of, and only while the replica's own
 //     sample of the end is younger than SampleMaxAge: an old end makes every lag look small (S14).
 //   - a bound on time is judged against the time lag told plus the age of the report.
-//   - at_least: the input position told must cover it. A serving active passes: it has moved on since it told, and says
+//   - at_least: the input position told must cover what it has of this partition. A serving active passes: it has moved on since it told, and says
 //     itself what it has reached.
 //
 // The error is an *iqerr.StoreUnknownError, *iqerr.NotReadyError, *iqerr.InvalidError, *iqerr.NoReplicaError,
@@ -165,7 +165,7 @@ func judge(c *Candidate, q *Query) Verdict {
 			return VerdictTime
 		}
 	}
-	if !serves && !c.Input.Covers(q.Policy.AtLeast) {
+	if !serves && !c.Input.CoversAt(q.Policy.AtLeast, q.Partition.Partition) {
 		return VerdictPosition
 	}
 	return VerdictEligible

@@ -1984,7 +1984,8 @@ type ReadPolicy struct {
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,2,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
 	// max_offset_lag bounds the changelog offsets that the answer may be behind (ksqlDB's max.allowed.offset.lag).
 	MaxOffsetLag *int64 `protobuf:"varint,3,opt,name=max_offset_lag,json=maxOffsetLag,proto3,oneof" json:"max_offset_lag,omitempty"`
-	// at_least asks for a replica whose input position covers this one: read your writes, monotonic reads.
+	// at_least asks for a replica whose input position covers this one: read your writes, monotonic reads. Of a store
+	// partition the offsets of the same partition number count, as in Kafka's PositionBound.
 	AtLeast *Position         `protobuf:"bytes,4,opt,name=at_least,json=atLeast,proto3" json:"at_least,omitempty"`
 	Prefer  ReadPolicy_Prefer `protobuf:"varint,5,opt,name=prefer,proto3,enum=iq.v1.ReadPolicy_Prefer" json:"prefer,omitempty"`
 	// rack is the caller's rack for PREFER_NEAREST.
