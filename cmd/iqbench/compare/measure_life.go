@@ -37,10 +37,11 @@ func (nodeLife) take(ctx context.Context, r *run) error {
 		if err := os.RemoveAll(r.stateOf(app, "node-1")); err != nil {
 			return err
 		}
+		begin := time.Now()
 		if err := r.start(m); err != nil {
 			return err
 		}
-		rate, err := r.restoreRate(ctx, m, app)
+		rate, err := r.restoreRate(ctx, m, app, begin)
 		if err != nil {
 			return err
 		}

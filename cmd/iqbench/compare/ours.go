@@ -30,6 +30,8 @@ aggregates:
 `
 	// restorePoll is the time between two looks at how far a restore is.
 	restorePoll = 5 * time.Millisecond
+	// maxMissedShare of the records, one in so many, may be restored before the first look.
+	maxMissedShare = 20
 )
 
 // changelogOf is the topic that an application's store is restored from.
@@ -110,9 +112,10 @@ func dialFor(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 }
 
-// restoreRate follows a node's restore, by what the node tells: from the moment at which it has the first replica, which then
-// has nothing yet, until all that the changelog holds is applied.
-func (r *run) restoreRate(ctx context.Context, m *member, app string) (float64, error) {
+// restoreRate follows the restore of a node that was started at begin, by what the node tells: from the moment at which it
+// has the first replica until all that the changelog holds is applied. A restore of which the first look has missed more
+// than a little counts from begin, which is less than what is true and never more.
+func (r *run) restoreRate(ctx context.Context, m *member, app string, begin time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, servingTimeout, fmt.Errorf("%s is not restored after %s", m.name, servingTimeout))
 	defer cancel()
 	end, err := r.records(ctx, changelogOf(app))
@@ -138,12 +141,13 @@ func (r *run) restoreRate(ctx context.Context, m *member, app string) (float64, 
 		}
 		switch {
 		case err != nil || len(reply.GetReplicas()) == 0:
-		case sum >= end && first < 0:
-			return 0, fmt.Errorf("the restore of %d records was over before it was seen", end)
-		case sum >= end:
-			return float64(sum-first) / now.Sub(at).Seconds(), nil
+		case first < 0 && sum > end/maxMissedShare:
+			first, at = 0, begin
 		case first < 0:
 			first, at = sum, now
+		}
+		if first >= 0 && sum >= end {
+			return float64(sum-first) / now.Sub(at).Seconds(), nil
 		}
 		if err := m.ended(); err != nil {
 			return 0, err
