@@ -334,3 +334,112 @@ func TestS31LargeValuesPass(t *testing.T) {
 		}
 	})
 }
+
+// A full scan through the router has every row or ends with a status that names the partition that is missing, whoever is
+// killed in the middle; with a standby it has every row. (Not so under the policy any: a replica that restores may answer
+// then with what it has.)
+func TestS17ScanIsWholeOrNamesThePartitionThatIsMissing(t *testing.T) {
+	for _, standbys := range []int{-1, 1} {
+		t.Run(fmt.Sprintf("standbys=%d", standbys), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 3}, Topology: table, Routers: []string{"r1"}, Log: verboseLog(t)})
+				f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.MaxBufferedBytes(64 << 20))}
+				defer f.close()
+				const keys = 500
+				sizes := make(map[int32]int)
+				for i := range keys {
+					rec := &kgo.Record{Topic: "in", Key: fmt.Appendf(nil, "key-%d", i), Value: make([]byte, 20_000)}
+					if err := f.cl.ProduceSync(f.ctx, rec).FirstErr(); err != nil {
+						t.Fatal(err)
+					}
+					sizes[rec.Partition]++
+				}
+				if sizes[0] != 153 || sizes[1] != 171 || sizes[2] != 176 {
+					t.Fatalf("partitions have %v keys", sizes)
+				}
+				rt := f.StartRouter("r1")
+				nodes := make(map[string]*bubble.Node)
+				for _, id := range []string{"a", "b", "c"} {
+					nodes[id] = f.StartNode(id, func(cfg *nodeConfig) { cfg.Standbys, cfg.DrainTimeout = standbys, -1 })
+				}
+				scan := func(during func(rows int, read map[int32]string)) (map[string]int, error) {
+					st, err := rt.Query().Scan(f.ctx, &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "table"}, Policy: maxStaleness(30 * time.Second)})
+					if err != nil {
+						t.Fatal(err)
+					}
+					seen, read := make(map[string]int), make(map[int32]string)
+					for {
+						m, err := st.Recv()
+						if err != nil {
+							return seen, err
+						}
+						for _, r := range m.GetReads() {
+							read[r.GetPartition()] = r.GetServed().GetNode()
+						}
+						for _, row := range m.GetRows() {
+							seen[string(row.GetKey())]++
+						}
+						during(len(seen), read)
+					}
+				}
+				quiet := func(int, map[int32]string) {}
+				wantReplicas := 3
+				if standbys > 0 {
+					wantReplicas = 6
+				}
+				f.Eventually(60*time.Second, "each node has its part", func() error {
+					all, most := 0, 0
+					for _, n := range nodes {
+						resp, err := n.Metadata().ListLags(f.ctx, &iqv1.ListLagsRequest{})
+						if err != nil {
+							return err
+						}
+						for _, r := range resp.GetReplicas() {
+							if r.OffsetLag == nil || r.GetOffsetLag() > 0 || r.GetState() != iqv1.ReplicaState_REPLICA_STATE_RUNNING {
+								return errors.New(r.String())
+							}
+						}
+						all += len(resp.GetReplicas())
+						most = max(most, len(resp.GetReplicas()))
+					}
+					if all != wantReplicas || most > wantReplicas/3 {
+						return fmt.Errorf("%d replicas, %d at one node", all, most)
+					}
+					return nil
+				})
+				f.Eventually(20*time.Second, "a whole scan", func() error {
+					seen, err := scan(quiet)
+					if errors.Is(err, io.EOF) && len(seen) == keys {
+						return nil
+					}
+					return fmt.Errorf("%d keys, %w", len(seen), err)
+				})
+				killed := false
+				seen, err := scan(func(rows int, read map[int32]string) {
+					if n := nodes[read[1]]; rows > 50 && n != nil && !killed {
+						killed = true
+						n.Kill()
+					}
+				})
+				if !killed {
+					t.Fatal("nobody was killed")
+				}
+				for key, n := range seen {
+					if n != 1 {
+						t.Errorf("%s came %d times", key, n)
+					}
+				}
+				switch refusals, _ := iqerr.RefusalsOf(iqerr.FromStatus(err)); {
+				case errors.Is(err, io.EOF):
+					if len(seen) != keys {
+						t.Errorf("OK with %d keys", len(seen))
+					}
+				case standbys > 0:
+					t.Errorf("with a standby: %d keys and %v", len(seen), err)
+				case refusals == nil || refusals.Partition != 1:
+					t.Errorf("%v does not name partition 1", err)
+				}
+			})
+		})
+	}
+}
