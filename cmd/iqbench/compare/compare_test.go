@@ -1,7 +1,10 @@
 package compare
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -186,6 +189,38 @@ func TestQuantileIsTheLeastThatCoversItsShare(t *testing.T) {
 	}
 	if quantile(nil, 0.5) != 0 {
 		t.Error("nothing has a quantile")
+	}
+}
+
+// halfway gives its first figure, and fails on the second one in the second of three rounds.
+type halfway struct{ taken *[]int }
+
+func (halfway) gives() []string { return []string{"first", "second"} }
+
+func (h halfway) take(_ context.Context, r *run) error {
+	*h.taken = append(*h.taken, r.round)
+	r.give("first", float64(r.round))
+	if r.round == 1 {
+		return errors.New("broken")
+	}
+	r.give("second", 1)
+	return nil
+}
+
+func TestFailedMeasureLosesOnlyTheFiguresItDidNotGive(t *testing.T) {
+	var taken []int
+	r := &run{o: Options{Rounds: 3}, errs: io.Discard, figures: newFigures(), subjects: map[string]any{}, need: map[string]bool{"first": true, "second": true, "third": true}}
+	if err := r.playGroup(t.Context(), group{halfway{&taken}, missing{"third", "not there"}}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(taken, []int{0, 1, 2}) || !slices.Equal(r.figures.values["first"], []float64{0, 1, 2}) {
+		t.Errorf("taken in rounds %v, the first figure is %v", taken, r.figures.values["first"])
+	}
+	if v, ok := r.figures.values["second"]; ok || r.figures.missing["second"] != "broken" || !r.failed {
+		t.Errorf("the second figure is %v, missing because %q", v, r.figures.missing["second"])
+	}
+	if r.figures.missing["third"] != "not there" || r.figures.missing["first"] != "" {
+		t.Errorf("missing: %v", r.figures.missing)
 	}
 }
 

@@ -208,16 +208,13 @@ func (r *run) byPartition() [][]string {
 // playGroup plays the rounds of a group and ends what it has started.
 func (r *run) playGroup(ctx context.Context, g group) error {
 	defer r.endGroup()
-	todo := slices.DeleteFunc(slices.Clone(g), func(m measure) bool {
-		return !slices.ContainsFunc(m.gives(), func(figure string) bool { return r.need[figure] })
-	})
 	for r.round = range r.o.Rounds {
-		order := slices.Clone(todo)
+		order := slices.Clone(g)
 		if r.round%2 == 1 {
 			slices.Reverse(order)
 		}
 		for _, m := range order {
-			if r.isMissing(m) {
+			if !r.wants(m.gives()...) {
 				continue
 			}
 			r.noteLoad()
@@ -233,13 +230,8 @@ func (r *run) playGroup(ctx context.Context, g group) error {
 	return nil
 }
 
-// isMissing says that a measure has failed before, or is of what the product lacks.
-func (r *run) isMissing(m measure) bool {
-	return slices.ContainsFunc(m.gives(), func(figure string) bool { return r.figures.missing[figure] != "" })
-}
-
-// without notes that a measure cannot be taken. Figures of earlier rounds, and those that it took before it failed, do not
-// count either: all are of the same rounds or none.
+// without notes that a measure could not be taken: figures that it has not given in this round are missing, with those of
+// earlier rounds, and are not tried again. What it gave before it failed stays.
 func (r *run) without(m measure, err error) {
 	text := strings.ReplaceAll(err.Error(), "\n", " ")
 	if _, lacking := errors.AsType[*missingError](err); !lacking {
@@ -248,21 +240,23 @@ func (r *run) without(m measure, err error) {
 		r.showLogs()
 	}
 	for _, figure := range m.gives() {
-		r.figures.missing[figure] = text
-		delete(r.figures.values, figure)
+		if r.need[figure] && len(r.figures.values[figure]) <= r.round {
+			r.figures.missing[figure] = text
+			delete(r.figures.values, figure)
+		}
 	}
 }
 
 // give adds a figure of the round.
 func (r *run) give(figure string, value float64) {
-	if r.need[figure] {
+	if r.wants(figure) {
 		r.figures.values[figure] = append(r.figures.values[figure], value)
 	}
 }
 
-// wants says whether any of the figures is needed.
+// wants says whether any of the figures is needed, and has not turned out to be missing.
 func (r *run) wants(names ...string) bool {
-	return slices.ContainsFunc(names, func(name string) bool { return r.need[name] })
+	return slices.ContainsFunc(names, func(name string) bool { return r.need[name] && r.figures.missing[name] == "" })
 }
 
 // subject is what start has made under a name in this group, or makes now.
