@@ -31,7 +31,7 @@ func TestOneMeasureWithoutJava(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "new", "report.md")
 	p, err := process.Start(process.Spec{
 		Path: filepath.Join(bin, "iqbench"), Log: filepath.Join(t.TempDir(), "log"), Env: []string{"TMPDIR=" + temp},
-		Args: []string{"compare", "--quick", "--kafka", "embedded", "--only", "echo,lookups", "--rounds", "2", "--records", "20000", "--json", "--report", report},
+		Args: []string{"compare", "--quick", "--kafka", "embedded", "--only", "echo,lookups", "--rounds", "1", "--records", "20000", "--json", "--report", report},
 	})
 	if err != nil {
 		t.Fatal(err)
