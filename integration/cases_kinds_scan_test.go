@@ -25,10 +25,10 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-// fillTable writes values of a size under key-000000 and on to the changelog of "tab", and waits until the node has them.
-func (f *fixture) fillTable(n *bubble.Node, keys, size int) {
+// fillTable writes values of 100 bytes under key-000000 and on to the changelog of "tab", and waits until the node has them.
+func (f *fixture) fillTable(n *bubble.Node, keys int) {
 	f.t.Helper()
-	value := make([]byte, size)
+	value := make([]byte, 100)
 	for i := range keys {
 		rec := &kgo.Record{Topic: "app-tab-changelog", Key: fmt.Appendf(nil, "key-%06d", i), Value: value, Timestamp: time.UnixMilli(t0)}
 		f.cl.Produce(f.ctx, rec, func(_ *kgo.Record, err error) {
@@ -81,7 +81,7 @@ func TestS33ScanEndsWhenItsStoreCloses(t *testing.T) {
 		b := f.StartNode("b")
 		f.waitAll(b, iqv1.Role_ROLE_STANDBY, 5)
 		const keys = 200_000
-		f.fillTable(b, keys, 100)
+		f.fillTable(b, keys)
 		for _, name := range []string{"slow", "stuck"} {
 			cc := f.Conn(b.Address)
 			st, err := iqv1.NewQueryServiceClient(cc).Scan(f.ctx, &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "tab"}, Policy: anyReplica()})
@@ -149,7 +149,7 @@ func TestS33ScanEndsWhenItsPartitionIsReleased(t *testing.T) {
 		defer f.close()
 		b := f.StartNode("b", func(cfg *nodeConfig) { cfg.ReleaseDelay, cfg.ScanIdle = 3*time.Second, time.Hour })
 		f.waitAll(b, iqv1.Role_ROLE_STANDBY, 5)
-		f.fillTable(b, 100_000, 100)
+		f.fillTable(b, 100_000)
 		st, err := b.Query().Scan(f.ctx, &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "tab"}, Policy: anyReplica()})
 		if err != nil {
 			t.Fatal(err)
@@ -198,7 +198,7 @@ func TestReaderThatTakesNothingLosesItsScan(t *testing.T) {
 		b := f.StartNode("b")
 		f.waitAll(b, iqv1.Role_ROLE_STANDBY, 5)
 		const keys = 100_000
-		f.fillTable(b, keys, 100)
+		f.fillTable(b, keys)
 		req := &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "tab"}, Policy: anyReplica()}
 		st, err := b.Query().Scan(f.ctx, req)
 		if err != nil {
@@ -241,7 +241,7 @@ func TestScansAreBounded(t *testing.T) {
 		defer f.close()
 		b := f.StartNode("b", func(cfg *nodeConfig) { cfg.MaxScans = 2 })
 		f.waitAll(b, iqv1.Role_ROLE_STANDBY, 5)
-		f.fillTable(b, 30_000, 100)
+		f.fillTable(b, 30_000)
 		req := &iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "tab"}, Policy: anyReplica()}
 		ctx, leave := context.WithCancel(f.ctx)
 		for range 2 {

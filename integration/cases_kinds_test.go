@@ -338,7 +338,7 @@ func TestS23SessionMergeIsSeenWhole(t *testing.T) {
 		if len(steps) != len(want) {
 			t.Fatalf("%d transactions", len(steps))
 		}
-		position := int64(0)
+		position, before := int64(0), ""
 		for i, s := range steps {
 			f.begin(w)
 			for _, rec := range s.records {
@@ -346,16 +346,13 @@ func TestS23SessionMergeIsSeenWhole(t *testing.T) {
 					t.Fatal(err)
 				}
 				time.Sleep(300 * time.Millisecond) // the tail has looked
-				before := ""
-				if i > 0 {
-					before = want[i-1]
-				}
 				f.expectScan(b, "inside the transaction", scanOf("sess", 0), before)
 			}
 			f.end(w, kgo.TryCommit)
 			position = s.next
 			f.waitPosition(b, "sess", 0, position)
-			f.expectScan(b, "after the transaction", scanOf("sess", 0), want[i])
+			before = want[i]
+			f.expectScan(b, "after the transaction", scanOf("sess", 0), before)
 		}
 		// Again from the first merge on, as if compaction had removed the put, into a partition that has nothing.
 		for _, s := range steps[1:] {
@@ -503,7 +500,7 @@ func TestS27RangesAreInOrder(t *testing.T) {
 			{&iqv1.ScanRequest{Selection: &iqv1.Selection{Store: "tab", Keys: &iqv1.Selection_Prefix{Prefix: []byte("k1")}}}, "k1 k10 k11"},
 		} {
 			test.req.Policy = strong()
-			rows, msgs, err := scanAll(f.ctx, a.Query(), test.req)
+			rows, _, err := scanAll(f.ctx, a.Query(), test.req)
 			if err != nil || keys(rows) != test.want {
 				t.Errorf("%v:\n got %s, %v\nwant %s", test.req, keys(rows), err, test.want)
 				continue
@@ -511,10 +508,10 @@ func TestS27RangesAreInOrder(t *testing.T) {
 			// Page by page, one by one, it is the same.
 			var paged []*iqv1.Row
 			limit := test.req.GetLimit()
-			for pages := 0; pages < 50; pages++ {
+			for range 50 {
 				test.req.Limit = 1
-				var page []*iqv1.Row
-				if page, msgs, err = scanAll(f.ctx, a.Query(), test.req); err != nil {
+				page, msgs, err := scanAll(f.ctx, a.Query(), test.req)
+				if err != nil {
 					t.Fatal(err)
 				}
 				paged = append(paged, page...)

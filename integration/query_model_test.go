@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -105,6 +106,7 @@ func TestQueriesGiveTheModelsAnswer(t *testing.T) {
 }
 
 func runModel(t *testing.T, seed uint64) {
+	t.Helper()
 	c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": modelPartitions}, Topology: modelTopology, Routers: []string{"r1"}, Log: verboseLog(t)})
 	r := &modelRun{
 		fixture: &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))},
@@ -253,7 +255,7 @@ func (r *modelRun) write(ctx context.Context, rng *rand.Rand) {
 		r.log[p] = append(r.log[p], o)
 		r.mu.Unlock()
 		rec := &kgo.Record{Topic: "in", Partition: p, Key: o.Key, Value: o.encode(), Timestamp: time.UnixMilli(at)}
-		if err := r.cl.ProduceSync(r.ctx, rec).FirstErr(); err != nil || rec.Offset != o.Offset {
+		if err := r.cl.ProduceSync(context.WithoutCancel(ctx), rec).FirstErr(); err != nil || rec.Offset != o.Offset {
 			r.t.Errorf("produced at %d, want %d: %v", rec.Offset, o.Offset, err)
 			return
 		}
@@ -310,10 +312,7 @@ func (r *modelRun) ask(ctx context.Context, from string, q iqv1.QueryServiceClie
 			if token == nil {
 				break
 			}
-			next := make(map[int32]*iqv1.Row)
-			for p, row := range after {
-				next[p] = row
-			}
+			next := maps.Clone(after)
 			for _, row := range rows {
 				next[row.GetPartition()] = row
 			}

@@ -11,6 +11,8 @@
 //     changelogs for the replicas and the inputs for the tasks (input.go).
 //   - lag.go measures, sampler.go asks Kafka for the ends to measure against.
 //   - query.go and metadataserver.go answer, judge.go decides whether a replica may; heartbeat.go tells the routers.
+//   - kinds*.go are the stores of other kinds, how they read and write changelogs, and the stream times that travel with the
+//     committed offsets. scan*.go, count.go and multiget.go answer for many keys, from snapshots.
 //   - changes.go hands what was applied to a replica to those who watch it, subscribe*.go serve Watch.
 //   - node.go puts it together; topics.go waits for topics and makes the internal ones. What is asked of Kafka is package
 //     kafka.
