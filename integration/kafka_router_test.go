@@ -34,14 +34,14 @@ func TestKafkaReadsGoOnWhileNodesAndRoutersAreKilled(t *testing.T) {
 	f := a.startFeed(40 * time.Millisecond)
 	both := a.ask(a.routerAddresses()...)
 	a.hasAll(both, client.MaxStaleness(10*time.Second))
-	a.twoCopies("counts", 3)
+	a.twoCopies(3)
 	reads := a.newReaders()
 	for range 2 {
 		reads.read("any", a.ask(a.routerAddresses()...), client.Any())
 		reads.read("max_staleness", a.ask(a.routerAddresses()...), client.MaxStaleness(10*time.Second))
 	}
 	kill := func(s *server) {
-		a.twoCopies("counts", 3)
+		a.twoCopies(3)
 		s.Kill()
 		a.pause(500 * time.Millisecond) // longer than a router needs to notice, shorter than the group does
 		s.run()
@@ -54,7 +54,7 @@ func TestKafkaReadsGoOnWhileNodesAndRoutersAreKilled(t *testing.T) {
 	for _, r := range routers {
 		kill(r)
 	}
-	a.twoCopies("counts", 3)
+	a.twoCopies(3)
 	if err := f.stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,15 +62,15 @@ func TestKafkaReadsGoOnWhileNodesAndRoutersAreKilled(t *testing.T) {
 	a.sumsTo(30*time.Second, "counts", f.counts)
 }
 
-// twoCopies waits until each partition of a store has an active and a fresh standby, by the nodes and as each router sees
-// it.
-func (a *app) twoCopies(store string, partitions int) {
+// twoCopies waits until each partition of the store "counts" has an active and a fresh standby, by the nodes and as each
+// router sees it.
+func (a *app) twoCopies(partitions int) {
 	a.t.Helper()
 	a.eventually(30*time.Second, "two copies of each partition", func() error {
 		hosts := make(map[string]bool) // "partition node"
 		copies, actives := make([]int, partitions), make([]int, partitions)
 		for _, n := range a.nodes {
-			if err := n.running(store, func(st *iqv1.ReplicaStatus) {
+			if err := n.running("counts", func(st *iqv1.ReplicaStatus) {
 				hosts[replicaName(st)] = true
 				copies[st.GetPartition()]++
 				if st.GetRole() == iqv1.Role_ROLE_ACTIVE {
@@ -87,7 +87,7 @@ func (a *app) twoCopies(store string, partitions int) {
 		}
 		for _, r := range a.routers {
 			seen := make(map[string]bool)
-			if err := r.running(store, func(st *iqv1.ReplicaStatus) { seen[replicaName(st)] = true }); err != nil {
+			if err := r.running("counts", func(st *iqv1.ReplicaStatus) { seen[replicaName(st)] = true }); err != nil {
 				return err
 			}
 			if !maps.Equal(seen, hosts) {

@@ -126,7 +126,7 @@ func TestKafkaWatchGoesOnAtTheStandbyOfAKilledNode(t *testing.T) {
 		t.Cleanup(func() { _ = cc.Close() })
 		asked = append(asked, iqv1.NewQueryServiceClient(cc))
 	}
-	a.twoCopies("counts", 2)
+	a.twoCopies(2)
 	committed := a.consumeCounts()
 	ctx, cancel := context.WithCancel(a.ctx)
 	defer cancel()
@@ -171,7 +171,7 @@ func TestKafkaWatchGoesOnAtTheStandbyOfAKilledNode(t *testing.T) {
 		write(watchedFor / 2)
 		n.dropped()
 		n.run()
-		a.twoCopies("counts", 2)
+		a.twoCopies(2)
 		write(watchedFor / 4)
 	}
 	a.sumsTo(time.Minute, "counts", want)

@@ -144,7 +144,7 @@ func (w *tapped) position() int64 {
 	return at
 }
 
-func (w *tapped) end() (error, time.Time) { //nolint:revive,staticcheck // the error is the subject
+func (w *tapped) end() (error, time.Time) { //nolint:staticcheck // the error is the subject
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err, w.ended

@@ -114,7 +114,7 @@ func (s *simWatcher) run(ctx context.Context) {
 		s.mu.Lock()
 		s.mu.ends[reason]++
 		s.mu.Unlock()
-		switch iqerr.ReasonOf(iqerr.FromStatus(err)) {
+		switch iqerr.ReasonOf(iqerr.FromStatus(err)) { //nolint:exhaustive // after any other the watch goes on elsewhere
 		case iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_SLOW_READER, iqv1.Reason_REASON_CORRUPT:
 			s.w.failed(fmt.Errorf("%s at %s: %w", s, id, err))
 			return

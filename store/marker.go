@@ -103,7 +103,7 @@ func writeMarker(dir string, m marker) error {
 	if err := writeSynced(path+".tmp", append(b, '\n')); err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}
-	if err := os.Rename(path+".tmp", path); err != nil { //nolint:gosec // the caller names the directory
+	if err := os.Rename(path+".tmp", path); err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}
 	return syncDir(dir)
