@@ -108,3 +108,55 @@ func TestMembershipFromTheFutureIsNotRecalled(t *testing.T) {
 		t.Errorf("recalled %+v", *got)
 	}
 }
+
+// A node that ends while its JoinGroup is on its way leaves nothing behind: the group may have taken it in already, and
+// would keep its place until the session ends. One that was refused leaves nobody: the place is another process's.
+func TestLeaveDuringAJoinNamesTheNodeUnlessItWasRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		code  int16
+		leave bool
+	}{"never answered": {0, true}, "replaced": {kerr.FencedInstanceID.Code, false}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				vn := &kfake.VirtualNetwork{}
+				k, err := kfake.NewCluster(kfake.ListenFn(vn.Listen), kfake.Ports(9092), kfake.NumBrokers(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer k.Close()
+				cl, err := kgo.NewClient(kgo.SeedBrokers(k.ListenAddrs()...), kgo.Dialer(vn.DialContext))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer cl.Close()
+				m := New(Config{
+					Group: "app", NodeID: "a", Client: cl, Log: slog.New(slog.DiscardHandler), Lease: NewLease(2*time.Second, time.Now()),
+					SessionTimeout: 10 * time.Second, RebalanceTimeout: 6 * time.Second, Memory: forgetful{},
+					Owned: func() []metadata.TaskID { return nil }, Lags: func() map[metadata.TaskID]int64 { return nil },
+					Announce: func() {}, Lost: func(context.Context) {},
+				})
+				k.ControlKey(int16(kmsg.JoinGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+					resp := req.ResponseKind().(*kmsg.JoinGroupResponse)
+					resp.ErrorCode = test.code
+					return resp, nil, true
+				})
+				left := false
+				k.ControlKey(int16(kmsg.LeaveGroup), func(req kmsg.Request) (kmsg.Response, error, bool) {
+					left = *req.(*kmsg.LeaveGroupRequest).Members[0].InstanceID == "a"
+					return req.ResponseKind(), nil, true
+				})
+				if test.code == 0 {
+					m.asks(true) // as join does before its request
+				} else if err := m.join(t.Context()); err == nil {
+					t.Fatal("no error")
+				}
+				if err := m.Leave(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if left != test.leave {
+					t.Errorf("it left: %v, want %v", left, test.leave)
+				}
+			})
+		})
+	}
+}

@@ -132,6 +132,7 @@ type Member struct {
 		id         string // given by the group; empty before the first join and after a loss
 		generation int32
 		joining    bool
+		asked      bool // a JoinGroup was sent and is not answered: the group may have a member that this one does not know
 		hurryUntil time.Time
 		draining   bool
 	}
@@ -287,7 +288,11 @@ func (m *Member) join(ctx context.Context) error {
 		self, claimed = *old, old.Owned // whatever of it this process is not given, it has to give up
 	}
 	user := assign.EncodeMember(self)
+	m.asks(true)
 	resp, err := m.requestJoin(ctx, id, user)
+	if _, refused := errors.AsType[*kerr.Error](err); err == nil || refused {
+		m.asks(false)
+	}
 	if err != nil {
 		return m.classify(err, "join")
 	}
@@ -605,14 +610,22 @@ func lostMembership(err error) bool {
 	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.GroupIDNotFound)
 }
 
-// Leave takes the node out of the group, so that others get its tasks at once.
+// asks says whether a JoinGroup is on its way.
+func (m *Member) asks(asked bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.mu.asked = asked
+}
+
+// Leave takes the node out of the group, so that others get its tasks at once; also when a JoinGroup was given up before
+// the group told who this member is.
 func (m *Member) Leave(ctx context.Context) error {
 	m.mu.Lock()
-	id := m.mu.id
+	id, asked := m.mu.id, m.mu.asked
 	m.mu.id, m.mu.generation = "", -1
 	m.cfg.Lease.revoke()
 	m.mu.Unlock()
-	if id == "" {
+	if id == "" && !asked {
 		return nil
 	}
 	if err := leaveGroup(ctx, m.cfg.Client, m.cfg.Group, id, m.cfg.NodeID); err != nil {

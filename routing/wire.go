@@ -43,15 +43,23 @@ func StoreFromProto(s *iqv1.StoreInfo) metadata.StoreInfo {
 		Name: s.GetName(), Partitions: s.GetPartitions(), Kind: s.GetKind(), KeySerde: s.GetKeySerde(),
 		ValueSerde: s.GetValueSerde(), Partitioner: s.GetPartitioner(), Changelog: s.GetChangelog(), ChangelogID: s.GetChangelogId(),
 		SourceTopics: s.GetSourceTopics(), ActualPartitions: s.GetActualPartitions(),
+		WindowSize: s.GetWindowSize().AsDuration(), Retention: s.GetRetention().AsDuration(),
 	}
 }
 
 // StoreToProto is a store as the wire has it.
 func StoreToProto(s metadata.StoreInfo) *iqv1.StoreInfo {
-	return &iqv1.StoreInfo{
+	m := &iqv1.StoreInfo{
 		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
 		Partitioner: s.Partitioner, Changelog: s.Changelog, ChangelogId: s.ChangelogID, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
 	}
+	if s.WindowSize > 0 {
+		m.WindowSize = durationpb.New(s.WindowSize)
+	}
+	if s.Retention > 0 {
+		m.Retention = durationpb.New(s.Retention)
+	}
+	return m
 }
 
 // StatusToProto leaves out what is not known: a lag that is absent is not 0.
