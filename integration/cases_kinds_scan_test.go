@@ -105,8 +105,8 @@ func TestS33ScanEndsWhenItsStoreCloses(t *testing.T) {
 				b.Stop()
 				stopped <- time.Since(stopping)
 			}()
-			if name == "stuck" {
-				if took := <-stopped; took > 2*time.Second {
+			if name == "stuck" { // what was sent to it may be on its way until the node's bound for calls has passed
+				if took := <-stopped; took > 4*time.Second {
 					t.Errorf("%s: the node took %s to stop", name, took)
 				}
 			}
