@@ -49,7 +49,7 @@ func (r *run) startCluster(ctx context.Context) error {
 			return err
 		}
 		name := "router-" + strconv.Itoa(i+1)
-		m := r.member(name, address, "iqrouter", "--listen", address, "--name", name)
+		m := r.member(name, address, "iqrouter", "--listen", address, "--name", name, "--hedge="+strconv.FormatBool(r.o.Hedge))
 		r.routers = append(r.routers, m)
 		if err := errors.Join(m.start(), m.listens(ctx)); err != nil {
 			return err

@@ -46,6 +46,8 @@ type Options struct {
 	Records, Reads int
 	// Nodes is the number of nodes, Partitions that of the input and of the store, Standbys that of each partition.
 	Nodes, Partitions, Standbys int
+	// Hedge has routers hedge reads that tolerate staleness, as iqrouter's --hedge does.
+	Hedge bool
 	// NoClientRetry has each read ask one router alone, where no router is a victim.
 	NoClientRetry bool
 	// Away is how long a victim is away. 0 is the scenario's default.
