@@ -95,7 +95,7 @@ func unary[M any](ctx context.Context, r *Router, t routing.Target, p *peer, lef
 	if err == nil {
 		return m, nil
 	}
-	if errors.Is(context.Cause(ctx), errLost) {
+	if nodeLost(ctx, err) {
 		return m, lostAt(t)
 	}
 	return m, iqerr.FromStatus(err)

@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -140,8 +139,8 @@ func (d *dispatch) ask(ctx context.Context, t routing.Target, left int) (*iqv1.G
 	if err == nil {
 		return resp, nil
 	}
-	if errors.Is(context.Cause(ctx), errLost) {
-		return nil, fmt.Errorf("node %s: %w: %w", t.Node.ID, errLost, iqerr.ErrNoReplica)
+	if nodeLost(ctx, err) {
+		return nil, lostAt(t)
 	}
 	return nil, iqerr.FromStatus(err)
 }

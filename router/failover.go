@@ -2,11 +2,13 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/iqgate/iqgate/iqerr"
@@ -146,6 +148,12 @@ func (f *failover) refuse(first failure) error {
 		err = f.decision.Unanswered(func(c *routing.Candidate) bool { return f.asked[string(c.Node.ID)] })
 	}
 	return naming(withAttempts(err, f.query.Partition, f.attempts), f.query.String())
+}
+
+// nodeLost says whether a call failed with err because its node was lost meanwhile: the call was given up, or the router has
+// closed the connection of a node that is dead, which the client library calls cancelled although nobody cancelled.
+func nodeLost(ctx context.Context, err error) bool {
+	return errors.Is(context.Cause(ctx), errLost) || ctx.Err() == nil && status.Code(err) == codes.Canceled
 }
 
 // goneAt and lostAt say of one node what errGone and errLost say.

@@ -72,6 +72,23 @@ func TestS15DeadNodeHasNoLagAndIsNeverDialed(t *testing.T) {
 	})
 }
 
+// A read that a node does not answer ends when the node is dead, with a reason: the router closes the connection, which the
+// client library calls cancelled, and callers got "the client connection is closing".
+func TestReadAtANodeThatDiesIsRefusedWithAReason(t *testing.T) {
+	inBubble(t, Config{NodeTimeout: time.Second}, func(w *world) {
+		t := w.t
+		n, b := w.join("n", active(10)), w.join("b", standby(10, 10))
+		defer b.kill()
+		n.hangs()
+		n.silence(true)
+		_, err, took := w.ask(get(modeStrong))
+		if reason := iqerr.ReasonOf(iqerr.FromStatus(err)); reason != iqv1.Reason_REASON_NO_ACTIVE {
+			t.Errorf("after %s: %v", took, err)
+		}
+		n.kill()
+	})
+}
+
 func TestS15LeavingNodeIsRemovedAtOnce(t *testing.T) {
 	inBubble(t, Config{}, func(w *world) {
 		t := w.t

@@ -59,7 +59,7 @@ func openStream[M any, S interface{ Recv() (M, error) }](ctx context.Context, r 
 // failure says why the stream ended.
 func (n *nodeStream[M]) failure(err error) error {
 	switch cause := context.Cause(n.ctx); {
-	case errors.Is(cause, errLost):
+	case nodeLost(n.ctx, err):
 		return lostAt(n.Target)
 	case errors.Is(cause, errHung):
 		return fmt.Errorf("node %s: %w: %w", n.Node.ID, errHung, context.DeadlineExceeded)
