@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -137,6 +138,32 @@ func TestNodesThatAreCutOffFromAllButKafkaAreEvictedOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that sleeps, is replaced, wakes, and sleeps again a few seconds later is replaced as quickly the second time. It was
+// taken for one that comes back unheard, and left to the session timeout.
+func TestNodeThatSleepsAgainIsReplacedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTrio(t)
+		defer w.stop()
+		for range 3 {
+			w.Eventually(10*time.Second, "a runs something", func() error {
+				if len(w.tasksOf("a")) == 0 {
+					return errors.New("it runs nothing")
+				}
+				return nil
+			})
+			time.Sleep(3 * time.Second)
+			tasks := w.tasksOf("a")
+			w.nodes["a"].Gate().Freeze()
+			if gap := w.strongGap(tasks); gap > lease+1500*time.Millisecond {
+				t.Errorf("no active for %s", gap)
+			}
+			time.Sleep(7 * time.Second)
+			w.nodes["a"].Gate().Thaw()
+		}
+		w.settle()
+	})
 }
 
 // A node that cannot reach Kafka has nobody to hand its tasks to, and does not wait for that.

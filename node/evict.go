@@ -24,6 +24,8 @@ const (
 	evictTimeout = 5 * time.Second        // for both requests to Kafka
 	evictAgain   = time.Second            // between two tries, when the node answered or Kafka did not
 	evictIdle    = time.Minute            // between two looks when nobody says anything new
+	// evictHeard is how long every router must have heard a process that was removed and came back, until it is as any other.
+	evictHeard = 2 * time.Second
 )
 
 // An eviction is remembered by process.
@@ -37,8 +39,8 @@ type attempt struct {
 	agreedAt time.Time // since when every router has lost the process
 	next     time.Time // not before this; zero while nothing was tried
 	refused  bool      // as it was at the last try
-	removed  bool      // it was removed from the group, and some router still has lost it, or had until toldAt
-	toldAt   time.Time
+	removed  bool      // it was removed from the group
+	heardAt  time.Time // since when no router has lost it any more; zero while one has
 }
 
 // evictLost removes nodes from the group that all routers have lost, so that others get their tasks now and not after the
@@ -52,7 +54,7 @@ type attempt struct {
 //
 // Whoever gets its tasks waits for the end of its lease, unless its address refuses connections (lost.go). A process that
 // was removed and comes back, although no router hears it, stays: it would be removed again and again. Once every
-// router has heard it for a session timeout, it is as any other.
+// router has heard it for evictHeard, it is as any other.
 func (n *Node) evictLost(ctx context.Context, up *running) error {
 	tries := make(map[eviction]*attempt)
 	for {
@@ -79,6 +81,7 @@ func (n *Node) evictDue(ctx context.Context, up *running, tries map[eviction]*at
 	}
 	self := metadata.NodeID(n.cfg.NodeID)
 	wait := evictIdle
+	forgetHeard(tries, said, now)
 	agreedNow := make(map[eviction]bool)
 	for _, s := range agreed(self, hosts, said) {
 		id := eviction{node: s.node, incarnation: s.incarnation}
@@ -113,13 +116,24 @@ func (n *Node) evictDue(ctx context.Context, up *running, tries map[eviction]*at
 		if !agreedNow[id] {
 			a.agreedAt = time.Time{}
 		}
-		if told(said, id) {
-			a.toldAt = now
-		} else if now.Sub(a.toldAt) >= n.cfg.SessionTimeout {
-			delete(tries, id)
-		}
 	}
 	return wait
+}
+
+// forgetHeard forgets the attempts at processes that every router has heard for long enough, also when they are lost again
+// now.
+func forgetHeard(tries map[eviction]*attempt, said [][]suspicion, now time.Time) {
+	for id, a := range tries {
+		lost := told(said, id)
+		switch {
+		case !a.heardAt.IsZero() && now.Sub(a.heardAt) >= evictHeard:
+			delete(tries, id)
+		case lost:
+			a.heardAt = time.Time{}
+		case a.heardAt.IsZero():
+			a.heardAt = now
+		}
+	}
 }
 
 // evict removes one lost node from the group and fences it, unless it says that it lives. It says whether the group has
