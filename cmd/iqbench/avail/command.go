@@ -69,7 +69,7 @@ read that tolerates staleness failed, or one of what must be 0 is not.`,
 	f.IntVar(&o.Nodes, "nodes", 3, "nodes")
 	f.IntVar(&o.Partitions, "partitions", 8, "partitions of the input, hence of the store")
 	f.IntVar(&o.Standbys, "standbys", 1, "standbys of each partition")
-	f.BoolVar(&o.Hedge, "hedge", false, "routers ask a second copy when a read that tolerates staleness is not answered soon")
+	f.BoolVar(&o.Hedge, "hedge", true, "routers ask a second copy when a read that tolerates staleness is not answered soon")
 	f.BoolVar(&o.NoClientRetry, "no-client-retry", true, "each read asks one router alone, where no router is the victim")
 	f.DurationVar(&o.Away, "away", 0, "how long the victim is away (default 10s; vanish 15s, router 5s, broker 20s)")
 	f.StringVar(&o.BrokerAway, "broker-away", awayStop, "how the broker goes away: stop (SIGSTOP, connections hang) or kill (SIGKILL and a restart)")

@@ -47,6 +47,7 @@ type report struct {
 	RecordsPerSec int    `json:"records_per_s"`
 	ReadsPerSec   int    `json:"reads_per_s"`
 	ClientRetry   bool   `json:"client_retry"`
+	Hedge         bool   `json:"hedge"`
 	Seed          uint64 `json:"seed"`
 }
 
@@ -85,7 +86,7 @@ func (r *run) report(v verdict) report {
 		ColdTakeovers: r.watch.cold, FirstCold: r.watch.first,
 		Records: v.records, Keys: v.keys, Differences: append([]string{}, v.differences[:min(len(v.differences), differencesKept)]...),
 		Kafka: r.o.Kafka, Nodes: r.o.Nodes, Partitions: r.o.Partitions, Standbys: r.o.Standbys,
-		RecordsPerSec: r.o.Records, ReadsPerSec: r.o.Reads, ClientRetry: !r.o.NoClientRetry || r.scenario == scenarioRouter, Seed: r.o.Seed,
+		RecordsPerSec: r.o.Records, ReadsPerSec: r.o.Reads, ClientRetry: !r.o.NoClientRetry || r.scenario == scenarioRouter, Hedge: r.o.Hedge, Seed: r.o.Seed,
 	}
 	of := func(figure func(round) time.Duration) spread {
 		var all []time.Duration
@@ -222,10 +223,14 @@ func (p report) text() string {
 	row("probe too late by", "", "", p.ProbeLateMS)
 	fmt.Fprintf(&b, "\na gap contains the pause between two reads of a partition under one policy, %g ms; ", p.ProbeEveryMS)
 	if p.ClientRetry {
-		b.WriteString("the client knew both routers\n")
+		b.WriteString("the client knew both routers")
 	} else {
-		b.WriteString("no client tried again\n")
+		b.WriteString("no client tried again")
 	}
+	if p.Hedge {
+		b.WriteString("; routers hedged reads that tolerate staleness")
+	}
+	b.WriteString("\n")
 	for _, d := range p.Policies {
 		for _, reason := range slices.Sorted(maps.Keys(d.FailedReasons)) {
 			fmt.Fprintf(&b, "%s: %s %s, the first: %s\n", d.Policy, human.Thousands(int64(d.FailedReasons[reason])), reason, d.FailedFirst[reason])
