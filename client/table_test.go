@@ -211,7 +211,7 @@ func TestClientDecidesAsItsRouterDoes(t *testing.T) {
 	}
 	for v := routing.VerdictEligible; v <= routing.VerdictPosition; v++ {
 		// Replicas of dead nodes and of another log are not in the client's view.
-		if n := compared[v]; n < 50 && v != routing.VerdictDead && v != routing.VerdictOtherLog {
+		if n := compared[v]; n < 50 && v != routing.VerdictDead {
 			t.Errorf("verdict %d was met only %d times", v, n)
 		}
 	}

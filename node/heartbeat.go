@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -22,7 +23,7 @@ const (
 	routerPing       = 10 * time.Second // keepalive; a router permits pings from 5s on
 	routerPingWait   = 3 * time.Second
 	routerRedialMin  = 100 * time.Millisecond
-	routerRedialMax  = time.Second
+	routerRedialMax  = 500 * time.Millisecond
 	reportingWell    = 5 * time.Second  // a stream that lasted as long was a good one
 	fullReportEvery  = 10 * time.Second // so that whatever went wrong heals
 	leavingReportMax = time.Second      // how long a closing node tries to say so
@@ -71,11 +72,27 @@ func (r *reporter) run(ctx context.Context) error {
 			said = text
 			r.n.log.Warn("cannot report to a router; trying again", slog.String("router", r.address), slog.Any("error", err))
 		}
-		if !kafka.Sleep(ctx, max(routerRedialMin, min(kafka.Backoff(failures), routerRedialMax))) {
+		if !kafka.Sleep(ctx, routerRedialMin) {
 			return nil
 		}
+		awaitReady(ctx, cc, min(kafka.Backoff(failures), routerRedialMax))
 	}
 	return nil
+}
+
+// awaitReady waits until the connection is there, at most so long: two pauses, the client library's and our own, would add
+// up, and a router that has come back would know nothing of this node for as long.
+func awaitReady(ctx context.Context, cc *grpc.ClientConn, atMost time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	for state := cc.GetState(); state != connectivity.Ready; state = cc.GetState() {
+		if state == connectivity.Idle {
+			cc.Connect()
+		}
+		if !cc.WaitForStateChange(ctx, state) {
+			return
+		}
+	}
 }
 
 // stream reports over one stream until it breaks.

@@ -35,9 +35,6 @@ const (
 	VerdictDead
 	// VerdictRefused is on a node whose address refused a connection since its last report.
 	VerdictRefused
-	// VerdictOtherLog has a position beyond the changelog's end: it follows another log than the one that the newest word on
-	// the store names, which was made anew.
-	VerdictOtherLog
 	// VerdictSilent is on a suspect node while another replica may answer, or the read can wait.
 	VerdictSilent
 	// VerdictNotActive is not the active, which the policy asks for.
@@ -86,7 +83,6 @@ const RetryAfter = 200 * time.Millisecond
 //
 // Who may answer, by policy:
 //
-//   - none whose position lies beyond the largest end that is told of the changelog: it follows a log of the past.
 //   - strong, active: the RUNNING active whose node told of a valid lease.
 //   - bounded, any: every replica within the bounds that are given.
 //   - one on a suspect node only while no other may answer and the read cannot wait for one; never one whose address
@@ -138,8 +134,6 @@ func judge(c *Candidate, q *Query) Verdict {
 		return VerdictDead
 	case c.Node.Refused:
 		return VerdictRefused
-	case c.Lag.Position > c.Lag.End && c.Lag.End != metadata.LagUnknown:
-		return VerdictOtherLog
 	case q.Policy.Mode.ActiveOnly() && !c.Active:
 		return VerdictNotActive
 	case q.Policy.Mode.ActiveOnly() && c.State != metadata.StateRunning:
@@ -249,7 +243,7 @@ func (d *Decision) refuse() error {
 	var live, position bool
 	for i := range d.Candidates {
 		verdict := d.Candidates[i].Verdict
-		live = live || (verdict != VerdictDead && verdict != VerdictRefused && verdict != VerdictOtherLog)
+		live = live || (verdict != VerdictDead && verdict != VerdictRefused)
 		position = position || verdict == VerdictPosition
 	}
 	policy := d.Query.Policy // a copy: a pointer into d would move every decision to the heap

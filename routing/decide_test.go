@@ -490,45 +490,22 @@ func TestDecideAllocs(t *testing.T) {
 	}
 }
 
-// TestS14ReplicaOfTheLogBeforeIsLeftOut has the changelog made anew, which one node has not noticed: its position lies
-// beyond the new log's end, and would make it the freshest of all.
-func TestS14ReplicaOfTheLogBeforeIsLeftOut(t *testing.T) {
-	v := metadata.NewView(metadata.Limits{})
-	report := func(node metadata.NodeID, log string, sequence, position int64) {
-		t.Helper()
-		r := metadata.Report{
-			Node: node, Address: string(node) + ":1", Full: true, Sequence: sequence,
-			Stores: []metadata.StoreInfo{{Name: "s", Partitions: 1, ChangelogID: log}},
-			Replicas: []metadata.Replica{{
-				Partition: metadata.Partition{Store: "s"}, Role: metadata.RoleStandby, State: metadata.StateRunning,
-				Lag: metadata.LagInfo{Position: position, End: position},
-			}},
-		}
-		var err error
-		if v, err = v.Apply(r, epoch); err != nil {
-			t.Fatal(err)
-		}
+// TestS14PositionBeyondAnOldEndIsNoReason: a position tells that the log goes at least so far; an end below it is only old,
+// as when Kafka has not answered for a while. The replica was taken for one of another log, and reads failed.
+func TestS14PositionBeyondAnOldEndIsNoReason(t *testing.T) {
+	v, err := metadata.NewView(metadata.Limits{}).Apply(metadata.Report{
+		Node: "a", Address: "a:1", Full: true, Sequence: 1,
+		Stores: []metadata.StoreInfo{{Name: "s", Partitions: 1, ChangelogID: "one"}},
+		Replicas: []metadata.Replica{{
+			Partition: metadata.Partition{Store: "s"}, Role: metadata.RoleStandby, State: metadata.StateRunning,
+			Lag: metadata.LagInfo{Position: 100, End: 90},
+		}},
+	}, epoch)
+	if err != nil {
+		t.Fatal(err)
 	}
-	decide := func() string {
-		d, err := Decide(v, Query{Partition: metadata.Partition{Store: "s"}, Policy: Unbounded(ModeAny)}, epoch)
-		return showDecision(&d, err)
-	}
-	report("a", "one", 1, 100)
-	report("b", "one", 1, 90)
-	if got := decide(); !strings.HasPrefix(got, "1 a: within the policy\n2 b: within the policy\n") {
-		t.Errorf("before:\n%s", got)
-	}
-	report("a", "two", 2, 5)
-	want := "1 a: within the policy\n- b: its position 90 lies beyond the changelog's end 5: it follows another log\n"
-	if got := decide(); got != want {
-		t.Errorf("after:\n%s\nwant\n%s", got, want)
-	}
-	report("a", "two", 3, 89)
-	if got := decide(); !strings.HasPrefix(got, "1 a: within") || !strings.Contains(got, "- b: its position 90 lies beyond") {
-		t.Errorf("while the new log grows:\n%s", got)
-	}
-	report("b", "two", 2, 70)
-	if got := decide(); got != "1 a: within the policy\n2 b: within the policy\n" {
-		t.Errorf("when both follow the new log:\n%s", got)
+	d, err := Decide(v, Query{Partition: metadata.Partition{Store: "s"}, Policy: Unbounded(ModeAny)}, epoch)
+	if got := showDecision(&d, err); got != "1 a: within the policy\n" {
+		t.Error(got)
 	}
 }

@@ -26,8 +26,6 @@ func (d *Decision) why(c *Candidate) string {
 		return "its node is dead: silent for " + d.silence(c)
 	case VerdictRefused:
 		return "its address " + c.Node.Address + " refuses connections"
-	case VerdictOtherLog:
-		return fmt.Sprintf("its position %d lies beyond the changelog's end %d: it follows another log", c.Lag.Position, c.Lag.End)
 	case VerdictSilent:
 		if d.Query.Patient {
 			return "its node is suspect, silent for " + d.silence(c) + ", and the read can wait"
@@ -64,7 +62,7 @@ func (v Verdict) reason() iqv1.Reason {
 	switch v {
 	case VerdictEligible:
 		return iqv1.Reason_REASON_UNSPECIFIED
-	case VerdictDead, VerdictRefused, VerdictOtherLog, VerdictSilent:
+	case VerdictDead, VerdictRefused, VerdictSilent:
 		return iqv1.Reason_REASON_NO_REPLICA
 	case VerdictNotActive, VerdictNotRunning, VerdictNoLease:
 		return iqv1.Reason_REASON_NO_ACTIVE
