@@ -197,7 +197,7 @@ func TestWatchTellsWhatIsThereAndThenEachChange(t *testing.T) {
 		strongly("gone", "absent")
 		f.Eventually(10*time.Second, "the standby has it", func() error {
 			st, err := f.lag(b)
-			if err == nil && st.GetOffsetLag() != 0 {
+			if err == nil && (st.GetOffsetLag() != 0 || st.GetPosition() == 0) {
 				err = errors.New(st.String())
 			}
 			return err
