@@ -131,6 +131,8 @@ func (c *Cluster) Close() {
 	c.mu.Unlock()
 	running.Wait()
 	c.Kafka.Close()
+	// A client that was closed while it could not connect pauses once more, and nothing may be left when the bubble ends.
+	<-time.After(time.Second)
 }
 
 // Client is a Kafka client of the test's own, whose network is never cut.
