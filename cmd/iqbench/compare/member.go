@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -154,34 +153,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // programs finds the folder of iqnode and iqrouter, or builds them into dir.
 func programs(ctx context.Context, bin, dir string) (string, error) {
-	names := []string{"iqnode", "iqrouter"}
-	has := func(folder string) error {
-		for _, name := range names {
-			if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
-				return err
-			}
-		}
-		return nil
+	found, err := process.Find(ctx, bin, dir, "iqnode", "iqrouter")
+	if err != nil && bin != "" {
+		return "", &OptionError{fmt.Errorf("--bin %q: %w", bin, err)}
 	}
-	if bin != "" {
-		if err := has(bin); err != nil {
-			return "", &OptionError{fmt.Errorf("--bin %q: %w", bin, err)}
-		}
-		return bin, nil
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find this executable: %w", err)
-	}
-	if beside := filepath.Dir(self); has(beside) == nil {
-		return beside, nil
-	}
-	for _, name := range names {
-		if _, err := process.Build(ctx, dir, name); err != nil {
-			return "", fmt.Errorf("%s is not beside iqbench, and (from this working directory) cannot be built; give --bin: %w", name, err)
-		}
-	}
-	return dir, nil
+	return found, err
 }
 
 // logTail is the end of a log.
