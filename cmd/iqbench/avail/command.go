@@ -66,6 +66,7 @@ read that tolerates staleness failed, or one of what must be 0 is not.`,
 	f.Uint64Var(&o.Seed, "seed", 1, "chooses the victims")
 	f.IntVar(&o.Records, "records", 2000, "input records a second")
 	f.IntVar(&o.Reads, "reads", 500, "reads a second, of all policies together")
+	f.BoolVar(&o.AtOnce, "at-once", false, "read under active and strong without a wait too, to see what is refused meanwhile")
 	f.IntVar(&o.Nodes, "nodes", 3, "nodes")
 	f.IntVar(&o.Partitions, "partitions", 8, "partitions of the input, hence of the store")
 	f.IntVar(&o.Standbys, "standbys", 1, "standbys of each partition")

@@ -16,7 +16,7 @@ func judgeProbe(t *testing.T) (p *probe, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newProbe(policies(scenarioBroker), nil, f, func() time.Duration { return 0 }), f.keys[0][0]
+	return newProbe(policies(scenarioBroker, true), nil, f, func() time.Duration { return 0 }), f.keys[0][0]
 }
 
 func byName(t *testing.T, p *probe, name string) policy {

@@ -44,6 +44,8 @@ type Options struct {
 	Seed uint64
 	// Records is the input's rate, and Reads that of all policies together, both a second.
 	Records, Reads int
+	// AtOnce adds reads under active and strong that do not wait for an active.
+	AtOnce bool
 	// Nodes is the number of nodes, Partitions that of the input and of the store, Standbys that of each partition.
 	Nodes, Partitions, Standbys int
 	// Hedge has routers hedge reads that tolerate staleness, as iqrouter's --hedge does.

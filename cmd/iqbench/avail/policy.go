@@ -1,6 +1,7 @@
 package avail
 
 import (
+	"slices"
 	"time"
 
 	"github.com/iqgate/iqgate/client"
@@ -18,8 +19,9 @@ type policy struct {
 	current, strong bool
 }
 
-// policies are the ways to read in a scenario.
-func policies(scenario string) []policy {
+// policies are the ways to read in a scenario; atOnce adds those that only the active may answer and that do not wait for
+// one, so that they say what a caller without a wait meets.
+func policies(scenario string, atOnce bool) []policy {
 	bound, wait := 5*time.Second, 5*time.Second
 	switch scenario {
 	case scenarioRolling:
@@ -27,13 +29,24 @@ func policies(scenario string) []policy {
 	case scenarioBroker: // nobody can know, without Kafka, that he is not further behind than it has been away
 		bound = time.Minute
 	}
-	return []policy{
+	tolerant := []policy{
 		{name: "any", options: []client.ReadOption{client.Any()}, tolerant: true},
 		{name: "max_staleness=" + brief(bound), options: []client.ReadOption{client.MaxStaleness(bound)}, bound: bound, tolerant: true},
+	}
+	current := []policy{
 		{name: "active", options: []client.ReadOption{client.Active()}, current: true},
 		{name: "strong", options: []client.ReadOption{client.Strong()}, current: true, strong: true},
-		{name: "strong wait=" + brief(wait), options: []client.ReadOption{client.Strong(), client.Wait(wait)}, wait: wait, current: true, strong: true},
 	}
+	var waiting []policy
+	for _, p := range current {
+		p.name, p.wait = p.name+" wait="+brief(wait), wait
+		p.options = append(slices.Clone(p.options), client.Wait(wait))
+		waiting = append(waiting, p)
+	}
+	if !atOnce {
+		current = nil
+	}
+	return slices.Concat(tolerant, current, waiting)
 }
 
 // brief writes 1m and not 1m0s.

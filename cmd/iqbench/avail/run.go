@@ -198,7 +198,7 @@ func (r *run) play(ctx context.Context) (report, error) {
 	if err := r.startCluster(ctx); err != nil {
 		return report{}, err
 	}
-	r.probe = newProbe(policies(r.scenario), r.readers, r.feed, r.now)
+	r.probe = newProbe(policies(r.scenario, r.o.AtOnce), r.readers, r.feed, r.now)
 	r.say(fmt.Sprintf("all is well; %d records and %d reads a second begin", r.o.Records, r.o.Reads))
 	if err := r.work(ctx); err != nil {
 		return report{}, err
