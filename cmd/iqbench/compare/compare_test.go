@@ -98,7 +98,7 @@ func rowOf(t *testing.T, d *datadriven.TestData) row {
 	r := row{id: "x", text: "a row", unit: "units", ours: "ours", theirs: "theirs"}
 	var name, theirs string
 	d.ScanArgs(t, "judge", &name)
-	for _, j := range []judge{ratioAtLeast, ratioAtMost, oursAtMost, nothing} {
+	for _, j := range []judge{ratioAtLeast, ratioAtMost, oursAtMost, oursAtLeast, nothing} {
 		if strings.ReplaceAll(j.String(), " ", "-") == name {
 			r.judge = j
 		}

@@ -17,6 +17,8 @@ const (
 	ratioAtMost
 	// oursAtMost wants ours to be at most want; theirs is told for comparison, where there is any.
 	oursAtMost
+	// oursAtLeast wants ours to be at least want.
+	oursAtLeast
 	// nothing is wanted of a reference.
 	nothing
 )
@@ -29,6 +31,8 @@ func (j judge) String() string {
 		return "ratio at most"
 	case oursAtMost:
 		return "ours at most"
+	case oursAtLeast:
+		return "ours at least"
 	case nothing:
 		return "for reference"
 	}
@@ -129,6 +133,8 @@ func judged(r row, f *figures) result {
 		out.OK = out.Theirs != 0 && out.Ratio <= r.want
 	case r.judge == oursAtMost:
 		out.OK = out.Ours <= r.want
+	case r.judge == oursAtLeast:
+		out.OK = out.Ours >= r.want
 	case r.judge == nothing:
 		out.OK = true
 	}

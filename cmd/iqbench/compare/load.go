@@ -44,6 +44,9 @@ type load struct {
 	failuresOK bool
 	// until ends the measurement early. Optional.
 	until <-chan struct{}
+	// method is called instead of Get, and check looks into its replies. Optional.
+	method string
+	check  func(reply []byte) error
 }
 
 // loadResult is what a load found.
@@ -107,7 +110,10 @@ func (l load) run(ctx context.Context, address string, requests [][]byte) (loadR
 		}
 		defer cc.Close() //nolint:errcheck,gocritic // a few connections, to the end of the measurement
 		for range l.inFlight {
-			w := &worker{cc: cc, requests: requests, absentOK: l.absentOK, phase: &phase, random: rand.New(rand.NewPCG(rand.Uint64(), 0))} //nolint:gosec // chooses keys
+			w := &worker{cc: cc, method: l.method, requests: requests, check: l.check, phase: &phase, random: rand.New(rand.NewPCG(rand.Uint64(), 0))} //nolint:gosec // chooses keys
+			if w.method == "" {
+				w.method, w.check = bare.Method, checkGet(l.absentOK)
+			}
 			workers = append(workers, w)
 			g.Go(func() error { return w.run(gctx) })
 		}
@@ -172,8 +178,9 @@ func orNone(err error) error {
 // A worker has one lookup in flight.
 type worker struct {
 	cc       *grpc.ClientConn
+	method   string
 	requests [][]byte
-	absentOK bool
+	check    func(reply []byte) error
 	phase    *atomic.Int32
 	random   *rand.Rand
 
@@ -188,7 +195,7 @@ func (w *worker) run(ctx context.Context) error {
 		in.Bytes = w.requests[w.random.IntN(len(w.requests))]
 		before := w.phase.Load()
 		begin := time.Now()
-		err := w.cc.Invoke(ctx, bare.Method, &in, &out)
+		err := w.cc.Invoke(ctx, w.method, &in, &out)
 		took := time.Since(begin)
 		after := w.phase.Load()
 		w.all++
@@ -213,14 +220,16 @@ func (w *worker) run(ctx context.Context) error {
 	}
 }
 
-// check looks into a reply.
-func (w *worker) check(reply []byte) error {
-	var r iqv1.GetResponse
-	if err := proto.Unmarshal(reply, &r); err != nil {
-		return err
+// checkGet looks into a reply to Get.
+func checkGet(absentOK bool) func([]byte) error {
+	return func(reply []byte) error {
+		var r iqv1.GetResponse
+		if err := proto.Unmarshal(reply, &r); err != nil {
+			return err
+		}
+		if !r.GetFound() && !absentOK {
+			return errors.New("a key that was written is not found")
+		}
+		return nil
 	}
-	if !r.GetFound() && !w.absentOK {
-		return errors.New("a key that was written is not found")
-	}
-	return nil
 }

@@ -37,10 +37,15 @@ aggregates:
 // changelogOf is the topic that an application's store is restored from.
 func changelogOf(app string) string { return app + "-" + store + "-changelog" }
 
-// node is a node of an application, not yet started.
+// node is a node of an application that counts by key, not yet started.
 func (r *run) node(app, name, topic string, standbys int, routers ...string) (*member, error) {
+	return r.nodeOf(app, name, fmt.Sprintf(topologyYAML, app, topic), standbys, routers...)
+}
+
+// nodeOf is a node of an application with a topology, not yet started.
+func (r *run) nodeOf(app, name, topology string, standbys int, routers ...string) (*member, error) {
 	file := r.file(app + ".yaml")
-	if err := os.WriteFile(file, fmt.Appendf(nil, topologyYAML, app, topic), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(topology), 0o600); err != nil {
 		return nil, err
 	}
 	address, err := process.Address()

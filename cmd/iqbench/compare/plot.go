@@ -27,6 +27,8 @@ func (r result) score() float64 {
 		return r.Want / r.Ratio
 	case r.judge == oursAtMost && r.Ours > 0:
 		return r.Want / r.Ours
+	case r.judge == oursAtLeast:
+		return r.Ours / r.Want
 	}
 	return 0
 }

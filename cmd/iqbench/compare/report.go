@@ -74,6 +74,8 @@ func (r result) wanted() string {
 		return fmt.Sprintf("<= %gx, %s", r.Want, r.Unit)
 	case oursAtMost:
 		return fmt.Sprintf("ours <= %g %s", r.Want, r.Unit)
+	case oursAtLeast:
+		return fmt.Sprintf("ours >= %g %s", r.Want, r.Unit)
 	case nothing:
 	}
 	return r.Unit

@@ -39,6 +39,11 @@ const (
 	idLookups, idLookupsStreams = "lookups", "lookups-streams"
 	idLookupsRemote             = "lookups-remote"
 	idBootstrap, idLag, idBusy  = "bootstrap", "lag", "busy"
+	idScan, idMultiGet          = "scan", "multiget"
+	fScanRows, fMultiKeys       = "scan rows", "MultiGet keys"
+	fTableRate                  = "router 4x16 rate of a table"
+	unitRows, unitKeys          = "rows/s", "keys/s"
+	wantScanRows                = 300_000
 )
 
 // A row compares two figures.
@@ -70,6 +75,8 @@ func rows() []row {
 		{idStart, "start to serving with local state, after kill -9", unitSeconds, fNodeCrash, fPeerCrash, oursAtMost, wantStartSeconds},
 		{idLag, "visible lag of a standby at 20,000 records/s in, p99", unitMillis, fStandbyP99, "", oursAtMost, wantStandbyMillis},
 		{idBusy, "p99 of a read while the node processes at full speed against idle, 1x1", unitMicros, fBusyP99, fIdleP99, ratioAtMost, 3},
+		{idScan, "prefix scan through the router, rows of 100 B in key order over all partitions", unitRows, fScanRows, "", oursAtLeast, wantScanRows},
+		{idMultiGet, "MultiGet of 100 keys through the router against unary Get, 4x16", unitKeys, fMultiKeys, fTableRate, ratioAtLeast, 5},
 	}
 }
 

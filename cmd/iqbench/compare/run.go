@@ -77,6 +77,7 @@ func groups() []group {
 		{nodeLife{}, streamsLife{}, missing{fBootstrap, "a node cannot begin from another one's snapshot"}},
 		{standbyLag{}},
 		{busyReads{}},
+		{manyReads{}},
 	}
 }
 
