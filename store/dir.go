@@ -48,7 +48,12 @@ func (s *KV) openDir() (err error) {
 		prev = nil
 		err = writeMarker(s.dir, marker{Format: markerFormat, State: markerNew, Boot: boot})
 	} else {
-		err = errors.Join(removeEmptyLogs(folder), writeMarker(s.dir, opened(prev, boot, s.opt.SyncWrites)))
+		if err = removeEmptyLogs(folder); err == nil {
+			err = inspect(folder, prev)
+		}
+		if err == nil {
+			err = writeMarker(s.dir, opened(prev, boot, s.opt.SyncWrites))
+		}
 	}
 	if err != nil {
 		return err
@@ -56,10 +61,13 @@ func (s *KV) openDir() (err error) {
 	if err := s.openDatabase(folder, decision.fresh); err != nil {
 		return err
 	}
-	if decision.fresh {
-		if err := writeMarker(s.dir, opened(prev, boot, s.opt.SyncWrites)); err != nil {
-			return errors.Join(err, s.db.Close())
-		}
+	// From here on the files are known: after a kill only what was written since has to be read.
+	now := opened(prev, boot, s.opt.SyncWrites)
+	if now.Files, err = markTables(folder); err == nil {
+		err = writeMarker(s.dir, now)
+	}
+	if err != nil {
+		return errors.Join(err, s.db.Close())
 	}
 	return nil
 }

@@ -42,6 +42,14 @@ func (e *IdentityError) Error() string {
 	return fmt.Sprintf("store directory belongs to another store: %s is %s, want %s", field, have, want)
 }
 
+// OnlyTopicID says that the directory is of the right store, of an earlier changelog topic of the same name.
+func (e *IdentityError) OnlyTopicID() bool {
+	have := e.Have
+	have.TopicID = e.Want.TopicID
+	field, _, _ := e.Want.difference(have)
+	return field == ""
+}
+
 // PositionError says that Apply was asked to move a store backwards.
 type PositionError struct {
 	Have int64 // position of the store

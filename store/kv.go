@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 
@@ -130,5 +131,8 @@ func (s *KV) shutDatabase() error {
 		return err
 	}
 	m.State = markerClosed
+	if m.Files, err = markFiles(filepath.Join(s.dir, databaseName)); err != nil {
+		return err
+	}
 	return writeMarker(s.dir, *m)
 }

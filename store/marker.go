@@ -34,6 +34,9 @@ type marker struct {
 	State  markerState `json:"state"`
 	Boot   string      `json:"boot_id"` // of the machine, when the store was opened
 	Synced bool        `json:"synced"`  // everything since the last clean close was written with SyncWrites
+
+	// Files are the database's files when it was opened or closed last, by name; see inspect.go. Nil when nobody has looked.
+	Files map[string]fileMark `json:"files,omitempty"`
 }
 
 // openDecision is what Open does with a directory.
@@ -74,7 +77,11 @@ func decideOpen(m *marker, hasDatabase bool, boot string) (openDecision, error) 
 // opened is the marker of a store that is now in use, given the marker found.
 func opened(prev *marker, boot string, syncWrites bool) marker {
 	wasSynced := prev == nil || prev.State != markerOpen || prev.Synced
-	return marker{Format: markerFormat, State: markerOpen, Boot: boot, Synced: syncWrites && wasSynced}
+	m := marker{Format: markerFormat, State: markerOpen, Boot: boot, Synced: syncWrites && wasSynced}
+	if prev != nil {
+		m.Files = prev.Files
+	}
+	return m
 }
 
 // readMarker returns nil when there is no marker.

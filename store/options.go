@@ -128,6 +128,7 @@ func (o Options) badger(dir string) badger.Options {
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
 		WithDetectConflicts(false).
+		WithVerifyValueChecksum(true). // a value that fails is found to be missing (errShortValue); off, it would be served
 		WithMetricsEnabled(false).
 		WithNumVersionsToKeep(1).
 		WithLogger(badgerLog{o.Logger})
