@@ -27,7 +27,9 @@ var allowed = map[string][]string{
 	"assign":      {"metadata"},
 	"kafka":       {"metadata"},
 	"group":       {"assign", "kafka", "metadata"},
-	"node":        {"assign", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "query", "store", "topology"},
+	"wire":        {"metadata", "proto/iq/v1"},
+	"serve":       {"iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "query", "store", "topology", "wire"},
+	"node":        {"assign", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "serve", "store", "topology", "wire"},
 	"query":       {"iqerr", "metadata", "proto/iq/v1"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
 	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "query", "routing"},
@@ -41,9 +43,9 @@ var allowed = map[string][]string{
 // confined maps an external import prefix to the only packages that may use it.
 var confined = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
-	"github.com/twmb/franz-go/":    {"group", "kafka", "node"},
+	"github.com/twmb/franz-go/":    {"group", "kafka", "node", "serve"},
 	"github.com/google/cel-go/":    {"query"},
-	"google.golang.org/grpc":       {"node", "router", "client", "iqerr", "proto/iq/v1"},
+	"google.golang.org/grpc":       {"node", "serve", "router", "client", "iqerr", "proto/iq/v1"},
 }
 
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,

@@ -1,5 +1,5 @@
-// Package node is a node: it runs an application's tasks with exactly-once, keeps active and standby copies of its stores,
-// knows how far each is behind, and answers reads of what it holds.
+// Package node is a node: it runs an application's tasks with exactly-once, keeps active and standby copies of its stores and
+// knows how far each is behind. Package serve answers reads of what it holds.
 //
 // # Who owns what
 //
@@ -10,21 +10,20 @@
 //   - replica.go is one store partition with its role and state, replicas.go all of them. A kafka.Fetcher reads the
 //     changelogs for the replicas and the inputs for the tasks (input.go).
 //   - lag.go measures, sampler.go asks Kafka for the ends to measure against.
-//   - query.go and metadataserver.go answer, judge.go decides whether a replica may; heartbeat.go tells the routers.
+//   - serving.go is what package serve asks of the node and its replicas; heartbeat.go tells the routers.
 //   - kinds*.go are the stores of other kinds, how they read and write changelogs, and the stream times that travel with the
-//     committed offsets. scan*.go, count.go and multiget.go answer for many keys, from snapshots.
-//   - changes.go hands what was applied to a replica to those who watch it, subscribe*.go serve Watch.
+//     committed offsets.
 //   - node.go puts it together; topics.go waits for topics and makes the internal ones. What is asked of Kafka is package
 //     kafka.
 //
-// Decisions are functions of values (judge.go, lag.go, assign.Plan); the rest is shells around them.
+// Decisions are functions of values (lag.go, assign.Plan); the rest is shells around them.
 //
 // # What must hold
 //
 //   - I1: only what Kafka has committed is ever applied to a store. The tail reads committed; the worker applies after EndTxn.
 //   - I2: a store's position is written with its data.
 //   - I3: whoever applies to a replica holds its writer token: the tail for one batch, a task for its whole run.
-//   - I4: a policy is judged after the value was read, with the position of that very read.
+//   - I4: what a replica tells of itself with a read is about the position of that very read.
 //   - I5: a lag is measured from when a request was sent to when the reply is used, so it is never too small.
 //   - I6: positions count control records and gaps as passed, so a replica that has caught up shows 0.
 //   - I8: no strong or active read without a lease that holds before and after it.

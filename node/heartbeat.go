@@ -16,6 +16,7 @@ import (
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/wire"
 )
 
 // Parameters of the connection to a router.
@@ -172,7 +173,7 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 	req := &iqv1.HeartbeatRequest{
 		Node: n.cfg.NodeID, Incarnation: int64(n.incarnation), Sequence: n.sequence.Add(1), Application: n.group,
 		Address: n.address, Rack: n.cfg.Rack, Full: full,
-		Interval: durationpb.New(n.cfg.ReportInterval), InFlight: n.inFlight.Load(),
+		Interval: durationpb.New(n.cfg.ReportInterval), InFlight: n.serving.InFlight(),
 		Draining: n.drain.begun(),
 	}
 	up := n.up.Load()
@@ -180,24 +181,24 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 		return req
 	}
 	for _, r := range up.replicas.list() {
-		rep := r.report(now)
+		rep := r.Report(now)
 		rep.Lag.Position = max(0, rep.Lag.Position) // a store that is not open yet has applied nothing
-		req.Replicas = append(req.Replicas, statusProto("", "", rep))
+		req.Replicas = append(req.Replicas, wire.Status("", "", rep))
 		if rep.Input != nil {
-			req.Inputs = append(req.Inputs, &iqv1.ReplicaInput{Store: rep.Store, Partition: rep.Partition.Partition, InputPosition: positionProto(rep.Input)})
+			req.Inputs = append(req.Inputs, &iqv1.ReplicaInput{Store: rep.Store, Partition: rep.Partition.Partition, InputPosition: wire.Position(rep.Input)})
 		}
 	}
-	req.Misplaced, req.Dropped = misplacedProto(up.tasks.met.misplaced()), droppedProto(up.tasks.met.dropped())
+	req.Misplaced, req.Dropped = wire.Misplaced(up.tasks.met.misplaced()), wire.Dropped(up.tasks.met.dropped())
 	hm := up.hosts.Load()
 	if hm != nil {
 		req.Generation = int64(hm.Generation)
 	}
 	if full {
 		if hm != nil {
-			req.Hosts = hostMapProto(*hm)
+			req.Hosts = wire.HostMap(*hm)
 		}
-		for _, info := range up.storeInfos() {
-			req.Stores = append(req.Stores, storeProto(info))
+		for _, info := range up.StoreInfos() {
+			req.Stores = append(req.Stores, wire.Store(info))
 		}
 	}
 	return req

@@ -26,6 +26,14 @@ func (s *taskStore) changelogRecord(c store.Change) (*kgo.Record, error) {
 	}, nil
 }
 
+// placed takes note of the changelog offset that the next record of the commit got.
+func (s *taskStore) placed(offset int64) {
+	if s.last == unknownOffset {
+		s.first = offset
+	}
+	s.last = max(s.last, offset)
+}
+
 // changesOf reads a batch's records as changes, the last of each internal key: the batch becomes visible as one. It takes
 // the stream time of the store before the batch. Records that are none of the store's kind are left out; it returns how
 // many there are and what is wrong with the first.

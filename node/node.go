@@ -24,6 +24,7 @@ import (
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/serve"
 	"github.com/iqgate/iqgate/store"
 )
 
@@ -58,18 +59,16 @@ type Node struct {
 	drain       *drain
 	evicted     atomic.Pointer[time.Time] // when this node evicted another last
 	health      *health.Server
+	serving     *serve.Server
 
 	up       atomic.Pointer[running] // nil until Kafka and the topics are there
-	closing  atomic.Bool
-	stopped  chan struct{} // closed when the worker has ended
+	stopped  chan struct{}           // closed when the worker has ended
 	sequence atomic.Int64
-	inFlight atomic.Int32
-	waiting  atomic.Int64
-	watches  watches
 }
 
 // running is what exists once Kafka and the topics are there.
 type running struct {
+	node     *Node
 	tasks    *taskTable
 	catalog  *kafka.Catalog
 	replicas *replicaSet
@@ -79,7 +78,7 @@ type running struct {
 	changed  atomic.Pointer[map[string]countChange] // by store
 	awaited  atomic.Pointer[[]metadata.TaskID]      // see assign.Given.Awaited
 	staying  atomic.Int32                           // members beside this one that do not drain
-	version  atomic.Int64                           // of what storeInfos tells
+	version  atomic.Int64                           // of what StoreInfos tells
 
 	// The catalog's goroutine alone:
 	changelogs map[string][16]byte // topic ids by store
@@ -188,6 +187,7 @@ func (n *Node) Run(ctx context.Context) error {
 		n.holdOff = n.cfg.Lease
 	}
 
+	n.serving = n.newServing()
 	srv := n.newServer()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(n.listener) }()
@@ -215,7 +215,7 @@ func (n *Node) Run(ctx context.Context) error {
 			served <- err
 			return fmt.Errorf("serve queries: %w", err)
 		case <-gctx.Done():
-			n.closing.Store(true)
+			n.serving.Close()
 			n.news.announce() // to the reads that wait
 			n.health.Shutdown()
 			return nil
@@ -239,8 +239,7 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.MaxConcurrentStreams(serverMaxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: serverMinPing, PermitWithoutStream: true}),
 	)
-	iqv1.RegisterQueryServiceServer(srv, &queryServer{n: n})
-	iqv1.RegisterMetadataServiceServer(srv, &metadataServer{n: n})
+	n.serving.Register(srv)
 	iqv1.RegisterControlServiceServer(srv, &controlServer{n: n})
 	healthpb.RegisterHealthServer(srv, n.health)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
@@ -343,7 +342,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 	}
 	w.mail.abort = func() {}
 	w.owned.Store(&[]metadata.TaskID{})
-	up := &running{tasks: tasks, catalog: cat, replicas: set, worker: w}
+	up := &running{node: n, tasks: tasks, catalog: cat, replicas: set, worker: w}
 	m := n.newMember(up, held)
 	w.member, up.member = m, m
 	up.checkCounts(n.log)
@@ -426,7 +425,7 @@ func (n *Node) hostMap() *metadata.HostMap {
 	return nil
 }
 
-// storesVersion changes with what storeInfos tells; 0 while there is nothing to tell.
+// storesVersion changes with what StoreInfos tells; 0 while there is nothing to tell.
 func (n *Node) storesVersion() int64 {
 	if up := n.up.Load(); up != nil {
 		return 1 + up.version.Load()

@@ -12,6 +12,7 @@ import (
 
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/serve"
 	"github.com/iqgate/iqgate/store"
 )
 
@@ -69,10 +70,10 @@ type replica struct {
 	// input is the active's own input position; nil for others.
 	input atomic.Pointer[metadata.Position]
 
-	next       atomic.Int64 // changelog offset to fetch next; unknown before the store is open
-	restoreEnd atomic.Int64 // the end that restoring must pass, unknown before the first fetch
-	caughtUp   atomic.Bool  // has passed restoreEnd
-	changes    changes      // for those who watch
+	next       atomic.Int64  // changelog offset to fetch next; unknown before the store is open
+	restoreEnd atomic.Int64  // the end that restoring must pass, unknown before the first fetch
+	caughtUp   atomic.Bool   // has passed restoreEnd
+	changes    serve.Changes // for those who watch
 	broken     atomic.Pointer[brokenStore]
 	resting    atomic.Int64 // until when the tail leaves it alone, in nanoseconds of set.base
 	foreign    atomic.Int64 // records of the changelog that were skipped, see skipForeign
@@ -186,7 +187,7 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 			r.applyFailed(err)
 			return
 		}
-		r.changes.tailed(kv, b)
+		r.changes.Tailed(kv, b)
 		r.skipForeign(foreign, first)
 		r.next.Store(b.Next)
 	}
@@ -399,8 +400,8 @@ func (r *replica) inputPosition(s standing, position int64) metadata.Position {
 	return nil
 }
 
-// report is the replica as heartbeats and metadata show it.
-func (r *replica) report(now time.Time) metadata.Replica {
+// Report is the replica as heartbeats and metadata show it.
+func (r *replica) Report(now time.Time) metadata.Replica {
 	s, flying := *r.now.Load(), r.flight.Load()
 	position := r.position()
 	return metadata.Replica{

@@ -291,7 +291,7 @@ func (s *replicaSet) adoptLocal(now time.Time) {
 func (s *replicaSet) taskLags(now time.Time) map[metadata.TaskID]int64 {
 	lags := make(map[metadata.TaskID]int64)
 	for _, r := range s.list() {
-		lag := r.report(now).Lag.Offsets
+		lag := r.Report(now).Lag.Offsets
 		sum, seen := lags[r.task]
 		switch {
 		case seen && sum == metadata.LagUnknown || lag == metadata.LagUnknown:

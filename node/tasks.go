@@ -207,3 +207,11 @@ func (t *taskTable) hostMap(m assign.Map, generation metadata.Generation) metada
 func (t *taskTable) unknownStore(name string) error {
 	return &iqerr.StoreUnknownError{Store: name, Known: slices.Sorted(maps.Keys(t.stores))}
 }
+
+// sources are the topics that the store's task reads.
+func (t *taskTable) sources(spec topology.StoreSpec) []string {
+	if info := t.byStore[metadata.Partition{Store: spec.Name}]; info != nil {
+		return info.sub.SourceTopics
+	}
+	return nil
+}

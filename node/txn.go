@@ -203,7 +203,7 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 					s.replica.applyFailed(err)
 					return fmt.Errorf("apply to store %s: %w", s.info.id, err)
 				}
-				s.replica.changes.committed(s.kv, from, at.Position, s.first, s.changes)
+				s.replica.changes.Committed(s.kv, from, at.Position, s.first, s.changes)
 			}
 			s.overlay.Reset()
 			s.changes = nil
@@ -227,13 +227,13 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 // A peek is a read_uncommitted lookup, answered by the worker between two batches, because only it may look at overlays.
 type peek struct {
 	partition metadata.Partition
-	lookup    lookup
+	look      func(store.Reader) error
 	reply     chan peeked // of capacity one
 }
 
 type peeked struct {
-	found found
-	err   error
+	running bool // the replica is a running active here, and look has seen it
+	err     error
 }
 
 // answerPeeks answers what has been asked since the last batch.
@@ -254,15 +254,11 @@ func (w *worker) answer(p *peek) {
 		if t := w.active[info.id]; t != nil && t.stage == stageRunning {
 			for _, s := range t.stores {
 				if s.info.id == p.partition {
-					f, err := p.lookup.in(s.overlay)
-					p.reply <- peeked{f, err}
+					p.reply <- peeked{running: true, err: p.look(s.overlay)}
 					return
 				}
 			}
 		}
 	}
-	p.reply <- peeked{err: errNotActive}
+	p.reply <- peeked{}
 }
-
-// errNotActive says that the replica is not a running active here.
-var errNotActive = errors.New("not a running active here")

@@ -1,0 +1,270 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/partitioner"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/wire"
+)
+
+// queryServer is the iq.v1 query service of a node: it answers what it hosts and refuses the rest. A policy is judged with
+// what the node knows right after the read of the value, so that no bound is honoured by an older look (I4).
+type queryServer struct {
+	iqv1.UnimplementedQueryServiceServer
+	*Server
+	scans atomic.Int64 // scans and counts that run
+}
+
+// Get implements QueryService.
+func (s *queryServer) Get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
+	resp, err := s.get(ctx, req)
+	if err != nil {
+		if iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
+			s.cfg.Log.Error("a read failed", slog.String("store", req.GetStore()), slog.Any("error", err))
+		}
+		return nil, iqerr.Status(err)
+	}
+	return resp, nil
+}
+
+func (s *Server) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	if s.closing.Load() {
+		return nil, &iqerr.ClosingError{Node: s.cfg.NodeID}
+	}
+	p, err := policyOf(req.GetPolicy(), s.cfg.DefaultPolicy)
+	if req.GetStore() == "" {
+		err = errors.Join(err, iqerr.Invalid("store", "", "must be given"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var resp *iqv1.GetResponse
+	err = s.await(ctx, p, func() (err error) {
+		resp, err = s.tryKey(ctx, p, req)
+		return err
+	})
+	return resp, err
+}
+
+// await tries a read, and again with each news as long as the policy waits and that may help.
+func (s *Server) await(ctx context.Context, p policy, try func() error) error {
+	err := try()
+	if p.wait == 0 || !waitHelps(err) {
+		return err
+	}
+	if s.waiting.Add(1) > int64(s.cfg.MaxWaiting) {
+		s.waiting.Add(-1)
+		return &iqerr.OverloadedError{Node: s.cfg.NodeID, InFlight: int64(s.cfg.MaxWaiting), Limit: int64(s.cfg.MaxWaiting), RetryAfter: noActiveRetry}
+	}
+	defer s.waiting.Add(-1)
+	timeout := time.NewTimer(p.wait)
+	defer timeout.Stop()
+	for {
+		changed := s.cfg.News()
+		if s.closing.Load() { // a node that stops waits for the reads that run
+			return &iqerr.ClosingError{Node: s.cfg.NodeID}
+		}
+		if err = try(); !waitHelps(err) {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-timeout.C:
+			return err
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// waitHelps says whether a read may succeed later on this very node.
+func waitHelps(err error) bool {
+	return errors.Is(err, iqerr.ErrStale) || errors.Is(err, iqerr.ErrPositionNotReached) || errors.Is(err, iqerr.ErrNoActive) || errors.Is(err, iqerr.ErrNotHosted)
+}
+
+// locate finds the store partitions that a request is about: the one that it names, or those of its key that are here, one
+// unless the store's partitioner is a multicast one, or else the key's first. There is none where the partitioner drops
+// every record of the key.
+func (s *Server) locate(req *iqv1.GetRequest) ([]metadata.Partition, error) {
+	node := s.node()
+	if node == nil {
+		return nil, s.notUp()
+	}
+	if err := s.checkStore(node, req.GetStore(), req.GetApplication()); err != nil {
+		return nil, err
+	}
+	st, err := node.Store(req.GetStore())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := lookupOf(st.Kind, req); err != nil {
+		return nil, err
+	}
+	if req.Partition != nil {
+		if got, count := req.GetPartition(), st.Partitions; got < 0 || got >= count {
+			return nil, iqerr.Invalid("partition", got, fmt.Sprintf("the store's partitions are 0 to %d", count-1))
+		}
+		return []metadata.Partition{{Store: req.GetStore(), Partition: req.GetPartition()}}, nil
+	}
+	in, err := s.partitionsOf(node, req.GetStore(), req.GetKey(), "")
+	if err != nil {
+		return nil, err
+	}
+	var all, here []metadata.Partition
+	for _, p := range in {
+		id := metadata.Partition{Store: req.GetStore(), Partition: p}
+		all = append(all, id)
+		if node.Replica(id) != nil {
+			here = append(here, id)
+		}
+	}
+	if len(here) == 0 && len(all) > 0 {
+		return all[:1], nil
+	}
+	return here, nil
+}
+
+// checkStore refuses another application's store, one that this has not, and one whose partition count has changed.
+func (s *Server) checkStore(node Node, store, application string) error {
+	if application != "" && application != s.cfg.Application {
+		return iqerr.Invalid("application", application, "this node runs "+s.cfg.Application)
+	}
+	return node.Usable(store)
+}
+
+// notUp is the refusal of a node that has not found Kafka and its topics yet.
+func (s *Server) notUp() error {
+	return &iqerr.NotReadyError{Node: s.cfg.NodeID, Waiting: "Kafka and the application's topics", RetryAfter: time.Second}
+}
+
+// partitionsOf finds a key's partitions by a partitioner's name; the empty one is the store's.
+func (s *Server) partitionsOf(node Node, store string, key []byte, name string) ([]int32, error) {
+	st, err := node.Store(store)
+	if err != nil {
+		return nil, err
+	}
+	field, value := "partitioner", name
+	if name == "" {
+		field, value, name = "store", store, st.Partitioner
+	}
+	by, err := s.cfg.Partitioners.Get(name)
+	if err != nil {
+		return nil, iqerr.Invalid(field, value, err.Error())
+	}
+	in, err := partitioner.Lookup(by, key, st.Partitions)
+	if err != nil {
+		return nil, iqerr.Invalid("key", key, err.Error())
+	}
+	return in, nil
+}
+
+// tryKey reads the key in each of its partitions until one answers within the policy. The error is the first one's. It
+// looks for the partitions each time: while a read waits their count may change.
+func (s *Server) tryKey(ctx context.Context, p policy, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	ids, err := s.locate(req)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return &iqv1.GetResponse{}, nil // no record of this key is kept anywhere
+	}
+	st, err := s.node().Store(req.GetStore())
+	if err != nil {
+		return nil, err
+	}
+	l, err := lookupOf(st.Kind, req)
+	if err != nil {
+		return nil, err
+	}
+	var first error
+	for _, id := range ids {
+		resp, err := s.tryRead(ctx, p, id, l, req.GetExplain())
+		if err == nil {
+			return resp, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
+}
+
+// tryRead reads once and judges right after the read.
+func (s *Server) tryRead(ctx context.Context, p policy, id metadata.Partition, l lookup, explain bool) (*iqv1.GetResponse, error) {
+	var f found
+	rd, err := s.read(ctx, p, id, func(kv *store.KV) (at store.Checkpoint, err error) {
+		if f, at, err = l.inKV(kv); err != nil || !p.uncommitted {
+			return at, err
+		}
+		seen, running, err := s.peek(ctx, id, l)
+		if running {
+			f = seen
+		}
+		return at, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	resp := &iqv1.GetResponse{Found: f.ok, Served: rd.status, InputPosition: wire.Position(rd.input)}
+	if f.ok {
+		resp.Value, resp.TimestampMs, resp.ValidUntilMs = f.value.Bytes, f.value.Timestamp, f.until
+	}
+	if explain {
+		c := candidate(rd.status, iqv1.Reason_REASON_UNSPECIFIED, "within the policy")
+		c.Rank = 1
+		resp.Decision = &iqv1.Decision{Store: id.Store, Partition: id.Partition, Candidates: []*iqv1.Candidate{c}}
+	}
+	return resp, nil
+}
+
+// peek looks a key up with the uncommitted writes. It reports whether the replica is a running active here.
+func (s *Server) peek(ctx context.Context, id metadata.Partition, l lookup) (found, bool, error) {
+	var f found // whoever looks may do so after this call has given up
+	running, err := s.node().Peek(ctx, id, func(r store.Reader) (err error) {
+		f, err = l.in(r)
+		return err
+	})
+	if err != nil || !running {
+		return found{}, false, err
+	}
+	return f, true, nil
+}
+
+// notHosted names whom the newest host map names for the partition, the active first.
+func (s *Server) notHosted(node Node, id metadata.Partition) error {
+	e := &iqerr.NotHostedError{Node: s.cfg.NodeID, Store: id.Store, Partition: id.Partition}
+	hm := node.Hosts()
+	if hm == nil {
+		return s.notAssigned()
+	}
+	for _, h := range hm.Hosts {
+		if slices.Contains(h.Active, id) {
+			e.Named = slices.Insert(e.Named, 0, string(h.Node))
+		} else if slices.Contains(h.Standby, id) {
+			e.Named = append(e.Named, string(h.Node))
+		}
+	}
+	return e
+}
+
+// notOpen is the refusal of a replica whose store is being opened or rebuilt.
+func (s *Server) notOpen(p policy, id metadata.Partition, r Replica) error {
+	now := time.Now()
+	c := candidate(wire.Status(s.cfg.NodeID, s.cfg.Address, r.Report(now)), iqv1.Reason_REASON_STALE, "its store is not open yet")
+	if p.mode == iqv1.ReadPolicy_MODE_STRONG || p.mode == iqv1.ReadPolicy_MODE_ACTIVE {
+		c.Reason = iqv1.Reason_REASON_NO_ACTIVE
+	}
+	return refuse(p, id, c, nil)
+}

@@ -1,0 +1,58 @@
+package serve
+
+import (
+	"context"
+	"errors"
+
+	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/wire"
+)
+
+// A reading is one look at a replica that was within the policy, and what was known of the replica then.
+type reading struct {
+	status *iqv1.ReplicaStatus
+	input  metadata.Position
+}
+
+// proto is the reading as the wire tells it of a partition.
+func (r reading) proto() *iqv1.PartitionRead {
+	return &iqv1.PartitionRead{Partition: r.status.GetPartition(), Served: r.status, InputPosition: wire.Position(r.input)}
+}
+
+// read lets look see the replica's store once and judges right after with what is known then (I4). What look has seen counts
+// only when there is no error. look says at which position it saw the store.
+func (s *Server) read(ctx context.Context, p policy, id metadata.Partition, look func(*store.KV) (store.Checkpoint, error)) (reading, error) {
+	node := s.node()
+	r := node.Replica(id)
+	if r == nil {
+		return reading{}, s.notHosted(node, id)
+	}
+	if p.mode == iqv1.ReadPolicy_MODE_STRONG {
+		if err := r.Settle(ctx); err != nil {
+			return reading{}, err
+		}
+	}
+	was, err := r.Read(look)
+	if errors.Is(err, store.ErrClosed) {
+		return reading{}, s.notOpen(p, id, r)
+	}
+	if err != nil {
+		return reading{}, s.readFailed(id, err)
+	}
+	status := wire.Status(s.cfg.NodeID, s.cfg.Address, was)
+	if reason, why := judge(p, was, s.cfg.LagSampleMaxAge); reason != iqv1.Reason_REASON_UNSPECIFIED {
+		return reading{}, refuse(p, id, candidate(status, reason, why), wire.Position(p.atLeast))
+	}
+	return reading{status: status, input: was.Input}, nil
+}
+
+// readFailed says what a failure of the store is to a caller.
+func (s *Server) readFailed(id metadata.Partition, err error) error {
+	if errors.Is(err, store.ErrCorrupt) {
+		return &iqerr.CorruptError{Node: s.cfg.NodeID, Store: id.Store, Partition: id.Partition, Problem: "its data are damaged; they are rebuilt from the changelog"}
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/partitioner"
+	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+)
+
+// Config is what a Server is made with. All fields are required; who makes it has checked them.
+type Config struct {
+	// NodeID, Address and Application name the node, where callers reach it, and the application that it runs.
+	NodeID      string
+	Address     string
+	Application string
+	// Partitioners knows the partitioners that stores name; nil for the built-in ones.
+	Partitioners *partitioner.Registry
+
+	// DefaultPolicy is the mode of a request without a policy.
+	DefaultPolicy iqv1.ReadPolicy_Mode
+	// LagSampleMaxAge is how old the end of a changelog may be to judge an offset lag by.
+	LagSampleMaxAge time.Duration
+	// ReportInterval is the time between two reports to each router, which callers are told.
+	ReportInterval time.Duration
+	// MaxWaiting, MaxScans and MaxWatches bound the requests that wait, the scans and counts that run, and the watches that
+	// are open at a time. More are OVERLOADED.
+	MaxWaiting int
+	MaxScans   int
+	MaxWatches int
+	// ScanIdle is how long the reader of a scan or watch may take nothing.
+	ScanIdle time.Duration
+	Log      *slog.Logger
+
+	// Node returns the node's side, nil until Kafka and the application's topics are there. From then on it is always the
+	// same.
+	Node func() Node
+	// News returns a channel that is closed by the next change of a position, role or state, or was by one that the
+	// caller's look at them sees. Roles does the same without positions, but for assignments and stores too.
+	News  func() <-chan struct{}
+	Roles func() <-chan struct{}
+}
+
+// A Server answers queries of what its node holds and of the application's metadata. Any goroutine may use it.
+type Server struct {
+	cfg      Config
+	closing  atomic.Bool
+	inFlight atomic.Int32
+	waiting  atomic.Int64
+	watches  watches
+}
+
+// New makes a server; it starts nothing.
+func New(cfg Config) *Server { return &Server{cfg: cfg} }
+
+// Register adds the query and the metadata service to a gRPC server.
+func (s *Server) Register(srv grpc.ServiceRegistrar) {
+	iqv1.RegisterQueryServiceServer(srv, &queryServer{Server: s})
+	iqv1.RegisterMetadataServiceServer(srv, &metadataServer{Server: s})
+}
+
+// Close refuses new requests with CLOSING. Those that wait and the streams notice with the next news, which the caller
+// announces.
+func (s *Server) Close() { s.closing.Store(true) }
+
+// Closing says whether Close was called.
+func (s *Server) Closing() bool { return s.closing.Load() }
+
+// NotHosted is the refusal of a store partition that is not here: it names whom the newest assignment names.
+func (s *Server) NotHosted(id metadata.Partition) error { return s.notHosted(s.node(), id) }
+
+// InFlight is how many reads run; watches do not count.
+func (s *Server) InFlight() int32 { return s.inFlight.Load() }
+
+func (s *Server) node() Node { return s.cfg.Node() }
