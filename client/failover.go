@@ -156,7 +156,7 @@ func weight(err error) int {
 	case iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED:
 		return 4
 	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED,
-		iqv1.Reason_REASON_PAGE_LOST:
+		iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_UNAUTHENTICATED, iqv1.Reason_REASON_PERMISSION_DENIED:
 		return 5
 	}
 	return weightUnreached

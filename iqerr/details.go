@@ -35,6 +35,7 @@ const (
 	keyBestOffsetLag = "best_offset_lag"
 	keyBestTimeLag   = "best_time_lag"
 	keyWaited        = "waited"
+	keyAction        = "action"
 )
 
 // details are what a status carries besides code and text.

@@ -43,6 +43,10 @@ var (
 	ErrPageLost = newFact(iqv1.Reason_REASON_PAGE_LOST, "cannot go on from there; begin anew")
 	// ErrSlowReader says that a stream was ended because its caller did not take what was sent.
 	ErrSlowReader = newFact(iqv1.Reason_REASON_SLOW_READER, "the stream's reader was too slow")
+	// ErrUnauthenticated says that the server does not know who calls.
+	ErrUnauthenticated = newFact(iqv1.Reason_REASON_UNAUTHENTICATED, "not authenticated")
+	// ErrPermissionDenied says that the caller may not do what it asked for.
+	ErrPermissionDenied = newFact(iqv1.Reason_REASON_PERMISSION_DENIED, "not allowed")
 )
 
 // factError is the type of the sentinels.
@@ -123,6 +127,10 @@ func CodeOf(reason iqv1.Reason) codes.Code {
 	case iqv1.Reason_REASON_PAGE_LOST,
 		iqv1.Reason_REASON_SLOW_READER:
 		return codes.Aborted
+	case iqv1.Reason_REASON_UNAUTHENTICATED:
+		return codes.Unauthenticated
+	case iqv1.Reason_REASON_PERMISSION_DENIED:
+		return codes.PermissionDenied
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return codes.Internal
@@ -130,7 +138,8 @@ func CodeOf(reason iqv1.Reason) codes.Code {
 
 // Retriable says whether another replica, or another server, may answer a read that failed with err. Reads are
 // idempotent, so that is so for every failure of one server: unreachable, hanging, overloaded, too far behind, damaged,
-// broken. It is not for a wrong request, an unknown store, a changed partition count, or a page that is lost. Whoever retries looks at its own
+// broken. It is not for a wrong request, an unknown store, a changed partition count, a page that is lost, or a caller who is
+// not let in. Whoever retries looks at its own
 // context first: a context's end may be that of one attempt, so it is retriable here.
 func Retriable(err error) bool {
 	if err == nil {
@@ -140,7 +149,9 @@ func Retriable(err error) bool {
 	case iqv1.Reason_REASON_STORE_UNKNOWN,
 		iqv1.Reason_REASON_INVALID,
 		iqv1.Reason_REASON_PARTITIONS_CHANGED,
-		iqv1.Reason_REASON_PAGE_LOST:
+		iqv1.Reason_REASON_PAGE_LOST,
+		iqv1.Reason_REASON_UNAUTHENTICATED,
+		iqv1.Reason_REASON_PERMISSION_DENIED:
 		return false
 	case iqv1.Reason_REASON_NOT_READY,
 		iqv1.Reason_REASON_NOT_HOSTED,

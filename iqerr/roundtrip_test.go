@@ -95,6 +95,12 @@ func rows() map[iqv1.Reason]row {
 		iqv1.Reason_REASON_SLOW_READER: {ErrSlowReader, codes.Aborted, true, false, []error{
 			&SlowReaderError{Node: "r1", Waited: 30 * time.Second}, &SlowReaderError{},
 		}},
+		iqv1.Reason_REASON_UNAUTHENTICATED: {ErrUnauthenticated, codes.Unauthenticated, false, false, []error{
+			&UnauthenticatedError{Problem: "the token has expired"},
+		}},
+		iqv1.Reason_REASON_PERMISSION_DENIED: {ErrPermissionDenied, codes.PermissionDenied, false, false, []error{
+			&DeniedError{Action: "read", Store: "orders", Problem: "only keys with certain prefixes are allowed"}, &DeniedError{Action: "control"},
+		}},
 	}
 }
 

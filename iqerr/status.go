@@ -150,6 +150,10 @@ func decode(d *details) error {
 		return decodePageLost(d)
 	case iqv1.Reason_REASON_SLOW_READER:
 		return decodeSlowReader(d)
+	case iqv1.Reason_REASON_UNAUTHENTICATED:
+		return decodeUnauthenticated(d)
+	case iqv1.Reason_REASON_PERMISSION_DENIED:
+		return decodeDenied(d)
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return nil
@@ -186,6 +190,10 @@ func sentinelOf(reason iqv1.Reason) error {
 		return ErrPageLost
 	case iqv1.Reason_REASON_SLOW_READER:
 		return ErrSlowReader
+	case iqv1.Reason_REASON_UNAUTHENTICATED:
+		return ErrUnauthenticated
+	case iqv1.Reason_REASON_PERMISSION_DENIED:
+		return ErrPermissionDenied
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return nil

@@ -25,7 +25,7 @@ func mayPass(err error) bool {
 		iqv1.Reason_REASON_CLOSING, iqv1.Reason_REASON_CORRUPT, iqv1.Reason_REASON_OVERLOADED:
 		return true
 	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_INVALID, iqv1.Reason_REASON_PARTITIONS_CHANGED,
-		iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_SLOW_READER:
+		iqv1.Reason_REASON_PAGE_LOST, iqv1.Reason_REASON_SLOW_READER, iqv1.Reason_REASON_UNAUTHENTICATED, iqv1.Reason_REASON_PERMISSION_DENIED:
 		return false
 	case iqv1.Reason_REASON_UNSPECIFIED:
 	}

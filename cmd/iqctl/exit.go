@@ -22,6 +22,7 @@ const (
 	exitStale       = 4
 	exitUnavailable = 5
 	exitLost        = 6
+	exitDenied      = 7
 )
 
 const exitHelp = `  0  done
@@ -30,7 +31,8 @@ const exitHelp = `  0  done
   3  get, mget, asof, window, session, versions: the store has no such key, or not then
   4  replicas live, but none is within the policy or has reached the position
   5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout
-  6  scan, watch: it cannot be gone on from the page token or the position; begin anew`
+  6  scan, watch: it cannot be gone on from the page token or the position; begin anew
+  7  the credentials are not accepted, or do not allow it`
 
 // errNotFound ends a get of an absent key. All that is to be said has been printed.
 var errNotFound = errors.New("not found")
@@ -73,6 +75,8 @@ func exitCode(err error) int {
 		return exitUnavailable
 	case iqv1.Reason_REASON_PAGE_LOST:
 		return exitLost
+	case iqv1.Reason_REASON_UNAUTHENTICATED, iqv1.Reason_REASON_PERMISSION_DENIED:
+		return exitDenied
 	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED:
 		return exitError
 	case iqv1.Reason_REASON_UNSPECIFIED:

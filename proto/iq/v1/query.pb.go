@@ -173,6 +173,10 @@ const (
 	// REASON_SLOW_READER (ABORTED): the caller did not take what was sent for too long. Go on with the last page token or
 	// position.
 	Reason_REASON_SLOW_READER Reason = 14
+	// REASON_UNAUTHENTICATED (UNAUTHENTICATED): the caller has not shown who it is: no credentials, or such as are not accepted.
+	Reason_REASON_UNAUTHENTICATED Reason = 15
+	// REASON_PERMISSION_DENIED (PERMISSION_DENIED): the caller is known and may not do this.
+	Reason_REASON_PERMISSION_DENIED Reason = 16
 )
 
 // Enum value maps for Reason.
@@ -193,6 +197,8 @@ var (
 		12: "REASON_CORRUPT",
 		13: "REASON_PAGE_LOST",
 		14: "REASON_SLOW_READER",
+		15: "REASON_UNAUTHENTICATED",
+		16: "REASON_PERMISSION_DENIED",
 	}
 	Reason_value = map[string]int32{
 		"REASON_UNSPECIFIED":          0,
@@ -210,6 +216,8 @@ var (
 		"REASON_CORRUPT":              12,
 		"REASON_PAGE_LOST":            13,
 		"REASON_SLOW_READER":          14,
+		"REASON_UNAUTHENTICATED":      15,
+		"REASON_PERMISSION_DENIED":    16,
 	}
 )
 
@@ -2880,7 +2888,7 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x17REPLICA_STATE_RESTORING\x10\x01\x12\x19\n" +
 	"\x15REPLICA_STATE_RUNNING\x10\x02\x12\x1b\n" +
 	"\x17REPLICA_STATE_SUSPENDED\x10\x03\x12\x18\n" +
-	"\x14REPLICA_STATE_CLOSED\x10\x04*\xe7\x02\n" +
+	"\x14REPLICA_STATE_CLOSED\x10\x04*\xa1\x03\n" +
 	"\x06Reason\x12\x16\n" +
 	"\x12REASON_UNSPECIFIED\x10\x00\x12\x18\n" +
 	"\x14REASON_STORE_UNKNOWN\x10\x01\x12\x12\n" +
@@ -2897,7 +2905,9 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x0eREASON_CLOSING\x10\v\x12\x12\n" +
 	"\x0eREASON_CORRUPT\x10\f\x12\x14\n" +
 	"\x10REASON_PAGE_LOST\x10\r\x12\x16\n" +
-	"\x12REASON_SLOW_READER\x10\x0e2\x96\x02\n" +
+	"\x12REASON_SLOW_READER\x10\x0e\x12\x1a\n" +
+	"\x16REASON_UNAUTHENTICATED\x10\x0f\x12\x1c\n" +
+	"\x18REASON_PERMISSION_DENIED\x10\x102\x96\x02\n" +
 	"\fQueryService\x12,\n" +
 	"\x03Get\x12\x11.iq.v1.GetRequest\x1a\x12.iq.v1.GetResponse\x12;\n" +
 	"\bMultiGet\x12\x16.iq.v1.MultiGetRequest\x1a\x17.iq.v1.MultiGetResponse\x121\n" +
