@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/cockroachdb/datadriven v1.0.3
 	github.com/dgraph-io/badger/v4 v4.9.6
+	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/google/cel-go v0.28.1
 	github.com/google/uuid v1.6.0
 	github.com/spf13/cobra v1.10.2

@@ -22,6 +22,9 @@ var allowed = map[string][]string{
 	"partitioner": {},
 	"proto/iq/v1": {},
 	"iqerr":       {"proto/iq/v1"},
+	"reload":      {},
+	"certs":       {"reload"},
+	"auth":        {"certs", "iqerr", "proto/iq/v1", "reload"},
 	"topology":    {"partitioner"},
 	"store":       {},
 	"assign":      {"metadata"},
@@ -29,13 +32,14 @@ var allowed = map[string][]string{
 	"group":       {"assign", "kafka", "metadata"},
 	"wire":        {"metadata", "proto/iq/v1"},
 	"serve":       {"iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "query", "store", "topology", "wire"},
-	"node":        {"assign", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "serve", "store", "topology", "wire"},
+	"node":        {"assign", "auth", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "serve", "store", "topology", "wire"},
 	"query":       {"iqerr", "metadata", "proto/iq/v1"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
-	"router":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "query", "routing"},
+	"router":      {"auth", "iqerr", "metadata", "partitioner", "proto/iq/v1", "query", "routing"},
 	"client":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
 
 	// Helpers for tests; no package of the product may import them.
+	"auth/authtest":         {},
 	"store/storetest":       {"store"},
 	"topology/topologytest": {"partitioner", "topology"},
 }
@@ -45,13 +49,14 @@ var confined = map[string][]string{
 	"github.com/dgraph-io/badger/": {"store"},
 	"github.com/twmb/franz-go/":    {"group", "kafka", "node", "serve"},
 	"github.com/google/cel-go/":    {"query"},
-	"google.golang.org/grpc":       {"node", "serve", "router", "client", "iqerr", "proto/iq/v1"},
+	"github.com/go-jose/go-jose/":  {"auth", "auth/authtest"},
+	"google.golang.org/grpc":       {"node", "serve", "router", "client", "auth", "certs", "iqerr", "proto/iq/v1"},
 }
 
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,
 // and it may not call the functions of package time named in clock.
 var (
-	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "node/lag.go", "assign/"}
+	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "auth/access.go", "auth/decide.go", "auth/pattern.go", "node/lag.go", "assign/"}
 	impure = []string{"context", "log/slog", "net", "os", "sync", "math/rand", "math/rand/v2"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
 	exempt = []string{"cmd", "integration", "bench", "tools"} // may import anything

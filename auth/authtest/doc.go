@@ -1,0 +1,2 @@
+// Package authtest makes certificates, keys and tokens for tests. Nothing that it makes is a secret.
+package authtest
