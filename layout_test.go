@@ -46,17 +46,18 @@ var allowed = map[string][]string{
 
 // confined maps an external import prefix to the only packages that may use it.
 var confined = map[string][]string{
-	"github.com/dgraph-io/badger/": {"store"},
-	"github.com/twmb/franz-go/":    {"group", "kafka", "node", "serve"},
-	"github.com/google/cel-go/":    {"query"},
-	"github.com/go-jose/go-jose/":  {"auth", "auth/authtest"},
-	"google.golang.org/grpc":       {"node", "serve", "router", "client", "auth", "certs", "iqerr", "proto/iq/v1"},
+	"github.com/dgraph-io/badger/":    {"store"},
+	"github.com/dgraph-io/ristretto/": {"store"},
+	"github.com/twmb/franz-go/":       {"group", "kafka", "node", "serve"},
+	"github.com/google/cel-go/":       {"query"},
+	"github.com/go-jose/go-jose/":     {"auth", "auth/authtest"},
+	"google.golang.org/grpc":          {"node", "serve", "router", "client", "auth", "certs", "iqerr", "proto/iq/v1"},
 }
 
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,
 // and it may not call the functions of package time named in clock.
 var (
-	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "auth/access.go", "auth/decide.go", "auth/pattern.go", "node/lag.go", "assign/"}
+	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "auth/access.go", "auth/decide.go", "auth/pattern.go", "node/bootstrap_decide.go", "node/lag.go", "assign/"}
 	impure = []string{"context", "log/slog", "net", "os", "sync", "math/rand", "math/rand/v2"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
 	exempt = []string{"cmd", "integration", "bench", "tools"} // may import anything

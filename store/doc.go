@@ -44,6 +44,14 @@
 // What is refused is to be removed (Remove) and rebuilt from its changelog. Whether the position lies within the
 // changelog is for the caller to judge.
 //
+// # Copies
+//
+// An Export is the state at one position, read in short portions and sent as a stream of bytes (snapshot_wire.go); an Import
+// makes a store of it in a directory of its own, by Badger's StreamWriter, several times as fast as by Apply. The entries
+// get one timestamp, the position follows them, and only when all of that is on disk does the marker say that there is a
+// store. Adopt puts it into the place of another. A copy has what reads of the source see at the position and nothing else:
+// no older versions, nothing of a later Apply, nothing that is expired.
+//
 // # Closing
 //
 // Badger unmaps its files in Close whatever still reads, and the next read kills the process. Each call therefore
