@@ -85,6 +85,12 @@ type Config struct {
 	// CleanupDelay is how long the directory of a store that is not assigned any more is kept after that (Kafka Streams'
 	// state.cleanup.delay.ms). Default 10m.
 	CleanupDelay time.Duration
+	// BootstrapDistance is how many changelog offsets a replica must be behind, or would have to be spared, for it to begin
+	// with a copy of another node's store in place of the changelog. Default 25,000; -1 means never.
+	BootstrapDistance int64
+	// MaxCopies bounds the copies of stores that are sent to other nodes at a time. Default 4; more are OVERLOADED. -1 sends
+	// none.
+	MaxCopies int
 	// TopicCheckInterval is the time between two looks at the partition counts of the topics. Default 1s.
 	TopicCheckInterval time.Duration
 	// TaskRetry is how long a task that failed on a record rests before it is tried again. Default 30s.
@@ -157,6 +163,8 @@ func (c Config) withDefaults() Config {
 	c.ReportInterval = or(c.ReportInterval, 100*time.Millisecond)
 	c.ReleaseDelay = or(c.ReleaseDelay, 10*time.Second)
 	c.CleanupDelay = or(c.CleanupDelay, 10*time.Minute)
+	c.BootstrapDistance = max(or(c.BootstrapDistance, 25_000), -1)
+	c.MaxCopies = max(or(c.MaxCopies, 4), 0)
 	c.TopicCheckInterval = or(c.TopicCheckInterval, time.Second)
 	c.TaskRetry = or(c.TaskRetry, 30*time.Second)
 	c.DrainTimeout = max(or(c.DrainTimeout, 5*time.Second), 0)

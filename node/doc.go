@@ -9,6 +9,8 @@
 //     ready, txn.go the commit.
 //   - replica.go is one store partition with its role and state, replicas.go all of them. A kafka.Fetcher reads the
 //     changelogs for the replicas and the inputs for the tasks (input.go).
+//   - bootstrap*.go begin a replica that is empty or far behind with a copy of another node's store, and give such copies;
+//     reclaim.go gives disk space back.
 //   - lag.go measures, sampler.go asks Kafka for the ends to measure against.
 //   - serving.go is what package serve asks of the node and its replicas; heartbeat.go tells the routers.
 //   - kinds*.go are the stores of other kinds, how they read and write changelogs, and the stream times that travel with the

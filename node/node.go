@@ -241,6 +241,7 @@ func (n *Node) newServer() *grpc.Server {
 	)
 	n.serving.Register(srv)
 	iqv1.RegisterControlServiceServer(srv, &controlServer{n: n})
+	iqv1.RegisterSnapshotServiceServer(srv, newSnapshotServer(n))
 	healthpb.RegisterHealthServer(srv, n.health)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
 	n.health.SetServingStatus(aliveService(metadata.NodeID(n.cfg.NodeID)), healthpb.HealthCheckResponse_SERVING)
@@ -330,6 +331,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 	}
 	set.mu.all = make(map[metadata.Partition]*replica)
 	set.publish()
+	set.copies = newBootstrapper(set, n.cfg, n.hostMap)
 	inputs := &inputSet{}
 	inputFetch := kafka.NewFetcher(inputClient, cat, n.log, inputs.cursors)
 	tail := kafka.NewFetcher(changelogClient, cat, n.log, set.cursors)
@@ -353,6 +355,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 			n.roles.announce()
 		}
 	}
+	set.clearIncoming()
 	set.adoptLocal(time.Now())
 	return up, func(ctx context.Context) error {
 		// The worker ends last: until it has made its last commit, heartbeats and fetches go on.
@@ -364,6 +367,8 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 		h.Go(func() error { return inputFetch.Run(hctx) })
 		h.Go(func() error { return tail.Run(hctx) })
 		h.Go(func() error { return set.run(hctx) })
+		h.Go(func() error { return set.copies.run(hctx) })
+		h.Go(func() error { return set.reclaim(hctx) })
 		h.Go(func() error { return n.sampleEnds(hctx) })
 		h.Go(func() error { return m.Beat(hctx) })
 		h.Go(func() error { return n.watchAwaited(hctx, up) })

@@ -80,6 +80,7 @@ type replica struct {
 	// foreignSaid is when the log told of them last; the token's holder alone.
 	foreignSaid time.Time
 	openAfter   time.Time    // not before a store that could not be opened is tried again; the token's holder alone
+	copyAfter   atomic.Int64 // not before it is tried again to copy it from another node, in nanoseconds of set.base
 	released    atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
 }
 
@@ -318,6 +319,7 @@ func (r *replica) open(ctx context.Context) error {
 		s.state = metadata.StateRestoring
 		return s
 	})
+	r.set.copies.consider(r)
 	return nil
 }
 

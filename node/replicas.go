@@ -48,8 +48,9 @@ type replicaSet struct {
 	tasks        *taskTable
 
 	wake     chan struct{}
-	fetch    func()       // wakes the changelog fetcher
-	fullSaid atomic.Int64 // when the log last said that the disk is full, in nanoseconds of base
+	fetch    func()        // wakes the changelog fetcher
+	copies   *bootstrapper // nil where nothing is copied
+	fullSaid atomic.Int64  // when the log last said that the disk is full, in nanoseconds of base
 
 	mu struct {
 		sync.Mutex
@@ -121,6 +122,7 @@ func (s *replicaSet) assign(roles map[metadata.Partition]metadata.Role, generati
 	}
 	kafka.Poke(s.wake)
 	s.fetch()
+	s.copies.look()
 }
 
 // stateOutsideTask is the state of a replica that no task writes.

@@ -74,7 +74,7 @@ func groups() []group {
 			missing{fLookupsRate, "the product has no Lookups stream"},
 			missing{fRouterLookupsRate, "the product has no Lookups stream"},
 		},
-		{nodeLife{}, streamsLife{}, missing{fBootstrap, "a node cannot begin from another one's snapshot"}},
+		{nodeLife{}, streamsLife{}, peerBootstrap{}},
 		{standbyLag{}},
 		{busyReads{}},
 		{manyReads{}},
