@@ -29,14 +29,15 @@ var allowed = map[string][]string{
 	"store":       {},
 	"assign":      {"metadata"},
 	"kafka":       {"metadata"},
+	"mux":         {"iqerr", "proto/iq/v1"},
 	"group":       {"assign", "kafka", "metadata"},
 	"wire":        {"metadata", "proto/iq/v1"},
-	"serve":       {"iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "query", "store", "topology", "wire"},
-	"node":        {"assign", "auth", "group", "iqerr", "kafka", "metadata", "partitioner", "proto/iq/v1", "serve", "store", "topology", "wire"},
+	"serve":       {"iqerr", "kafka", "metadata", "mux", "partitioner", "proto/iq/v1", "query", "store", "topology", "wire"},
+	"node":        {"assign", "auth", "group", "iqerr", "kafka", "metadata", "mux", "partitioner", "proto/iq/v1", "serve", "store", "topology", "wire"},
 	"query":       {"iqerr", "metadata", "proto/iq/v1"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
-	"router":      {"auth", "iqerr", "metadata", "partitioner", "proto/iq/v1", "query", "routing"},
-	"client":      {"iqerr", "metadata", "partitioner", "proto/iq/v1", "routing"},
+	"router":      {"auth", "iqerr", "metadata", "mux", "partitioner", "proto/iq/v1", "query", "routing"},
+	"client":      {"iqerr", "metadata", "mux", "partitioner", "proto/iq/v1", "routing"},
 
 	// Helpers for tests; no package of the product may import them.
 	"auth/authtest":         {},
@@ -51,7 +52,7 @@ var confined = map[string][]string{
 	"github.com/twmb/franz-go/":       {"group", "kafka", "node", "serve"},
 	"github.com/google/cel-go/":       {"query"},
 	"github.com/go-jose/go-jose/":     {"auth", "auth/authtest"},
-	"google.golang.org/grpc":          {"node", "serve", "router", "client", "auth", "certs", "iqerr", "proto/iq/v1"},
+	"google.golang.org/grpc":          {"node", "serve", "router", "client", "mux", "auth", "certs", "iqerr", "proto/iq/v1"},
 }
 
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,

@@ -43,6 +43,7 @@ var methods = map[string]method{
 	iqv1.QueryService_Get_FullMethodName: of(func(m *iqv1.GetRequest) []Access {
 		return []Access{get(Read, m)}
 	}),
+	iqv1.QueryService_Lookups_FullMethodName: {each: true},
 	iqv1.QueryService_MultiGet_FullMethodName: of(func(m *iqv1.MultiGetRequest) []Access {
 		keys := make([]Range, 0, len(m.GetKeys()))
 		for _, k := range m.GetKeys() {

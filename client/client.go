@@ -53,6 +53,8 @@ type target struct {
 	metadata iqv1.MetadataServiceClient
 	control  iqv1.ControlServiceClient
 	close    func() error
+	// lookups is nil without WithLookups.
+	lookups *lookups
 }
 
 // New makes a client of targets, each "host:port" or a gRPC target such as "dns:///routers:7000". It connects to nothing
@@ -77,7 +79,12 @@ func New(targets []string, opts ...Option) (*Client, error) {
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
-		c.targets = append(c.targets, newTarget(name, conn, conn.Close))
+		t := newTarget(name, conn, conn.Close)
+		if c.opts.lookups {
+			t.lookups = newLookups(conn, name)
+			t.close = t.lookups.closer(conn.Close)
+		}
+		c.targets = append(c.targets, t)
 	}
 	if !c.opts.inOrder {
 		c.first.Store(rand.Int64N(int64(len(targets)))) //nolint:gosec // spreads clients over routers, guards nothing
@@ -200,5 +207,8 @@ func (c *Client) getDirect(ctx context.Context, r *read) (Result, error) {
 }
 
 func (t *target) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	if t.lookups != nil {
+		return t.lookups.get(ctx, req)
+	}
 	return t.query.Get(ctx, req)
 }

@@ -32,7 +32,7 @@ type direct struct {
 }
 
 func newDirect(o *options, targets []*target, first int) *direct {
-	ns := newNodes(append(dialOptions(), o.dial...))
+	ns := newNodes(append(dialOptions(), o.dial...), o.lookups)
 	return &direct{follower: newFollower(targets, ns, first), nodes: ns, partitioners: o.partitioners, most: o.attemptTimeout}
 }
 
@@ -153,7 +153,7 @@ func (d *direct) ask(ctx context.Context, r *read, p *routing.Plan) answer {
 func (n *node) get(ctx context.Context, limit time.Duration, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
 	ctx, end := n.begin(ctx, limit)
 	defer end()
-	resp, err := n.query.Get(ctx, req)
+	resp, err := n.ask(ctx, req)
 	if err == nil {
 		return resp, nil
 	}
@@ -164,6 +164,13 @@ func (n *node) get(ctx context.Context, limit time.Duration, req *iqv1.GetReques
 		n.rest(time.Now().Add(nodeRest))
 	}
 	return nil, iqerr.FromStatus(err)
+}
+
+func (n *node) ask(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+	if n.lookups != nil {
+		return n.lookups.get(ctx, req)
+	}
+	return n.query.Get(ctx, req)
 }
 
 // unreached says whether a failure is that of no server: the connection broke or was not made, or nothing came within

@@ -35,6 +35,11 @@
 // share of the time is left for the router; streams that fail are opened again after pauses up to two seconds. Only Get
 // goes directly: all other calls concern several partitions, which a router puts together.
 //
+// # One stream for many reads
+//
+// With WithLookups, the reads of Get go over one stream to each target or node that is asked (lookups.go, package mux). What
+// they meet, and the way from target to target, is the same.
+//
 // # More than one key
 //
 // MultiGet (multiget.go) asks each target for the keys that those before it could not read. Scan (scan.go), Watch (watch.go),
@@ -64,5 +69,5 @@
 // failed, the error that says most is returned, and *CallError has all of them.
 //
 // A Client is safe for concurrent use, and has one connection per target, made when it is first needed. Only one with
-// WithDirect has a goroutine of its own, from its first read until Close.
+// WithDirect or WithLookups has goroutines of its own, from its first read until Close.
 package client

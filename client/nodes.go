@@ -32,6 +32,7 @@ type node struct {
 	incarnation metadata.Incarnation
 	address     string
 	query       iqv1.QueryServiceClient
+	lookups     *lookups // nil without WithLookups
 	close       func() error
 	outstanding atomic.Int32 // reads that it has not answered yet
 
@@ -89,7 +90,8 @@ func (n *node) rests(now time.Time) bool {
 // nodes are the connections to the nodes of the newest view. One is made when it is first asked for, and closed when its
 // node dies, moves, starts anew or goes.
 type nodes struct {
-	dial []grpc.DialOption
+	dial    []grpc.DialOption
+	lookups bool // see WithLookups
 
 	mu struct {
 		sync.Mutex
@@ -98,8 +100,8 @@ type nodes struct {
 	}
 }
 
-func newNodes(dial []grpc.DialOption) *nodes {
-	ns := &nodes{dial: dial}
+func newNodes(dial []grpc.DialOption, lookups bool) *nodes {
+	ns := &nodes{dial: dial, lookups: lookups}
 	ns.mu.view = metadata.NewView(metadata.Limits{})
 	ns.mu.byNode = map[metadata.NodeID]*node{}
 	return ns
@@ -124,6 +126,10 @@ func (ns *nodes) get(want *metadata.Node) *node {
 		return nil
 	}
 	n := &node{incarnation: want.Incarnation, address: want.Address, query: iqv1.NewQueryServiceClient(conn), close: conn.Close}
+	if ns.lookups {
+		n.lookups = newLookups(conn, want.Address)
+		n.close = n.lookups.closer(conn.Close)
+	}
 	n.mu.asked = map[*asking]struct{}{}
 	ns.mu.byNode[want.ID] = n
 	return n

@@ -18,7 +18,7 @@ func TestNodeConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ns := newNodes(dialOptions())
+	ns := newNodes(dialOptions(), false)
 	if ns.get(v.Nodes()[0]) != nil {
 		t.Error("connected to a node that no view knows")
 	}

@@ -21,6 +21,7 @@ type options struct {
 	application    string
 	read           []ReadOption
 	direct         bool
+	lookups        bool
 	partitioners   *partitioner.Registry
 }
 
@@ -65,6 +66,12 @@ func WithDialOptions(opts ...grpc.DialOption) Option {
 // Result.Way and Result.Detour say so. The client must be able to reach the nodes at their advertised addresses; WithDialOptions
 // count for them too.
 func WithDirect() Option { return func(o *options) { o.direct = true } }
+
+// WithLookups sends the reads of Get over one stream to each target, and to each node in direct mode, which all goroutines share:
+// where many read at once, a read costs a fraction of a call. Answers, errors, deadlines and the way from target to target are
+// those of calls. Until the stream stands, at a server that does not know it, and for keys and values of more than 64 KiB, reads go
+// by calls, and so do those whose context carries outgoing metadata. Interceptors and credentials see the stream as one call.
+func WithLookups() Option { return func(o *options) { o.lookups = true } }
 
 // WithPartitioners gives the application's own partitioners, for WithDirect: the same that its nodes have. Reads of a store
 // whose partitioner is not among them go through a router. Default: those of package partitioner.

@@ -2,12 +2,18 @@ package router
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
 )
 
@@ -27,21 +33,24 @@ type dispatch struct {
 	read    *read
 	plan    routing.Plan
 
-	policy   *iqv1.ReadPolicy // as nodes are given it
-	attempts []*iqv1.Attempt  // the failures, in order
-	failures []failure        // the same, as the router has them
-	missed   []*iqv1.GetResponse
+	forward  []byte          // what nodes are asked, but for the partition
+	attempts []*iqv1.Attempt // the failures, in order
+	failures []failure       // the same, as the router has them
+	missed   []bool          // by decision: it has answered that the key is not there
 }
 
 // run returns the answer, or why there is none.
-func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
-	d.policy = d.read.policy.ToProto(d.read.request.GetPolicy())
-	d.missed = make([]*iqv1.GetResponse, len(d.plan.Decisions))
+func (d *dispatch) run(ctx context.Context) ([]byte, error) {
+	var err error
+	if d.forward, err = d.read.request.Forward(d.read.policy.ToProto(d.read.request.Policy)); err != nil {
+		return nil, err
+	}
+	d.missed = make([]bool, len(d.plan.Decisions))
 	targets := d.plan.Targets
 	if d.mayHedge() {
-		resp, err, asked := d.hedge(ctx, targets[0], targets[1])
+		reply, err, asked := d.hedge(ctx, targets[0], targets[1])
 		if err == nil {
-			return d.finish(resp), nil
+			return d.finish(reply)
 		}
 		if !iqerr.Retriable(err) || ctx.Err() != nil {
 			return nil, d.refuse(d.last())
@@ -49,13 +58,13 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 		targets = targets[asked:]
 	}
 	for i, t := range targets {
-		if d.missed[t.Decision] != nil {
+		if d.missed[t.Decision] {
 			continue // this partition has answered
 		}
 		if len(d.attempts) > 0 && !d.router.retries.spend() {
 			break
 		}
-		resp, err := d.try(ctx, t, len(targets)-i-1)
+		reply, err := d.try(ctx, t, len(targets)-i-1)
 		if err != nil {
 			d.note(t, err)
 			if !iqerr.Retriable(err.err) || ctx.Err() != nil {
@@ -63,9 +72,9 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 			}
 			continue
 		}
-		d.missed[t.Decision] = resp
-		if resp.GetFound() || d.allMissed() {
-			return d.finish(resp), nil
+		d.missed[t.Decision] = true
+		if reply.Found || !slices.Contains(d.missed, false) {
+			return d.finish(reply)
 		}
 	}
 	if len(d.failures) == 0 {
@@ -74,10 +83,25 @@ func (d *dispatch) run(ctx context.Context) (*iqv1.GetResponse, error) {
 	return nil, d.refuse(d.failures[0])
 }
 
+// answer is what a replica answered.
+type answer struct {
+	query.GetReply
+	partition metadata.Partition // that was asked for
+}
+
+// isBehind says whether the view may know more of the changelog's end than the replica that answered; see routing.Complete.
+func (a *answer) isBehind(v *metadata.View) bool {
+	if !a.Served || !a.HasLag || a.Serves {
+		return false
+	}
+	p, err := v.Partition(a.partition)
+	return err == nil && p.End() > a.End
+}
+
 // unread is why a key that is not in those of its partitions that could be read cannot be said to be nowhere.
 func (d *dispatch) unread() error {
 	for i := range d.missed {
-		if decision := &d.plan.Decisions[i]; d.missed[i] == nil && decision.Eligible == 0 {
+		if decision := &d.plan.Decisions[i]; !d.missed[i] && decision.Eligible == 0 {
 			return decision.Refusal()
 		}
 	}
@@ -92,15 +116,6 @@ type failure struct {
 
 func (d *dispatch) last() failure { return d.failures[len(d.failures)-1] }
 
-func (d *dispatch) allMissed() bool {
-	for _, m := range d.missed {
-		if m == nil {
-			return false
-		}
-	}
-	return true
-}
-
 // tryError is one replica's failure and how long it took.
 type tryError struct {
 	err     error
@@ -108,51 +123,50 @@ type tryError struct {
 }
 
 // try asks one replica; left is how many there are after it.
-func (d *dispatch) try(ctx context.Context, t routing.Target, left int) (*iqv1.GetResponse, *tryError) {
+func (d *dispatch) try(ctx context.Context, t routing.Target, left int) (answer, *tryError) {
 	start := time.Now()
-	resp, err := d.ask(ctx, t, left)
+	reply, err := d.ask(ctx, t, start, left)
 	if err != nil {
-		return nil, &tryError{err: err, elapsed: time.Since(start)}
+		return reply, &tryError{err: err, elapsed: time.Since(start)}
 	}
-	return resp, nil
+	return reply, nil
 }
 
-func (d *dispatch) ask(ctx context.Context, t routing.Target, left int) (*iqv1.GetResponse, error) {
+func (d *dispatch) ask(ctx context.Context, t routing.Target, now time.Time, left int) (answer, error) {
 	p := d.router.peers.get(t.Node)
 	if p == nil {
-		return nil, fmt.Errorf("node %s: %w: %w", t.Node.ID, errGone, iqerr.ErrNoReplica)
+		return answer{}, goneAt(t)
 	}
-	others := left > 0 || d.read.wait > 0
-	ctx, end := p.begin(ctx, others)
-	defer end()
+	until, others := d.read.until, left > 0 || d.read.wait > 0
 	if others {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, share(ctx, left+1, d.router.config.TryTimeout))
-		defer cancel()
+		until = now.Add(shareOf(until.Sub(now), left+1, d.router.config.TryTimeout))
 	}
-	partition := t.Partition.Partition
-	asked := d.read.request
-	resp, err := p.query.Get(ctx, &iqv1.GetRequest{
-		Store: t.Store, Key: asked.GetKey(), Policy: d.policy, Partition: &partition, Application: asked.GetApplication(),
-		WindowStartMs: asked.WindowStartMs, SessionEndMs: asked.SessionEndMs, AsOfMs: asked.AsOfMs,
-	})
-	if err == nil {
-		return resp, nil
+	bytes, err := p.lookup(ctx, query.ForPartition(d.forward, t.Partition.Partition), until, others)
+	switch {
+	case errors.Is(err, errLost):
+		return answer{}, lostAt(t)
+	case err != nil:
+		return answer{}, iqerr.FromStatus(err)
 	}
-	if nodeLost(ctx, err) {
-		return nil, lostAt(t)
+	reply, err := query.ParseGetReply(bytes)
+	if err != nil {
+		return answer{}, status.Errorf(codes.Internal, "node %s: its answer makes no sense: %s", t.Node.ID, err)
 	}
-	return nil, iqerr.FromStatus(err)
+	return answer{reply, t.Partition}, nil
 }
 
-// share is what one of several replicas gets of the time that is left: an equal part, at most most. Without a deadline it
-// is most.
+// share is what one of several replicas gets of the time that is left to ctx. Without a deadline it is most.
 func share(ctx context.Context, replicas int, most time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return most
 	}
-	return min(most, time.Until(deadline)/time.Duration(max(2, replicas)))
+	return shareOf(time.Until(deadline), replicas, most)
+}
+
+// shareOf is what one of several replicas gets of the time that is left: an equal part, at most most.
+func shareOf(left time.Duration, replicas int, most time.Duration) time.Duration {
+	return min(most, left/time.Duration(max(2, replicas)))
 }
 
 // note keeps a failure for the caller to see.
@@ -162,12 +176,24 @@ func (d *dispatch) note(t routing.Target, e *tryError) {
 	d.attempts = append(d.attempts, attemptToProto(t.Node, e))
 }
 
-// finish completes an answer with what the node cannot know: who failed before it, and how much further the log goes
-// than the node has seen (S14).
-func (d *dispatch) finish(resp *iqv1.GetResponse) *iqv1.GetResponse {
-	resp.Attempts = append(d.attempts, resp.GetAttempts()...)
-	routing.Complete(d.edition.view, resp)
-	return resp
+// finish completes an answer with what the node cannot know: who failed before it, how much further the log goes than the
+// node has seen (S14), and the decision, for a caller who asks to explain. Mostly there is nothing to add, and the node's
+// bytes are the answer.
+func (d *dispatch) finish(reply answer) ([]byte, error) {
+	explain := d.read.request.Explain
+	if len(d.attempts) == 0 && !explain && !reply.isBehind(d.edition.view) {
+		return reply.Bytes, nil
+	}
+	var m iqv1.GetResponse
+	if err := proto.Unmarshal(reply.Bytes, &m); err != nil {
+		return nil, status.Errorf(codes.Internal, "the answer of the node for %s makes no sense: %s", reply.partition, err)
+	}
+	m.Attempts = append(d.attempts, m.GetAttempts()...)
+	routing.Complete(d.edition.view, &m)
+	if explain {
+		m.Decision = d.plan.ToProto()
+	}
+	return proto.Marshal(&m)
 }
 
 // refuse is the error that the caller gets for f, with all attempts attached.

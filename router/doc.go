@@ -12,6 +12,11 @@
 //     hint, older than the truth by one heartbeat.
 //  5. With wait, a read that nobody may answer is held until the view changes, see wait.go.
 //
+// A read of one key crosses the router as bytes. Package query reads from the wire what a decision needs; the policy is made
+// complete, the partition filled in, and the rest goes on untouched, as the answer does unless there is something to add to it.
+// All reads share one stream to each node (package mux); a node that does not know it is asked by calls. Lookups, the stream
+// of callers, gives each of its lookups to the same code as Get.
+//
 // # The way of a scan, and of other reads of many keys
 //
 // What a request may ask for, its page tokens and the order of rows are package query's, which nodes use as well.

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/iqgate/iqgate/mux"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -129,6 +130,7 @@ type fakeNode struct {
 	answer  func(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetResponse, error)
 	report  *iqv1.HeartbeatRequest
 	silent  bool
+	old     bool // it does not know Lookups
 	streams fakeStreams
 	asked   int
 	replies []*iqv1.HeartbeatResponse
@@ -169,7 +171,7 @@ func (w *world) start(id, address string, incarnation int64, replicas ...*iqv1.R
 }
 
 func (n *fakeNode) serve() {
-	n.server = grpc.NewServer(grpc.MaxSendMsgSize(64<<20), grpc.WaitForHandlers(true),
+	n.server = grpc.NewServer(grpc.MaxSendMsgSize(64<<20), grpc.WaitForHandlers(true), grpc.ForceServerCodecV2(mux.Codec{}),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}))
 	iqv1.RegisterQueryServiceServer(n.server, n)
 	iqv1.RegisterControlServiceServer(n.server, n)
@@ -226,6 +228,28 @@ func (n *fakeNode) Get(ctx context.Context, m *iqv1.GetRequest) (*iqv1.GetRespon
 	answer := n.answer
 	n.mu.Unlock()
 	return answer(ctx, m)
+}
+
+// Lookups answers each lookup as Get does.
+func (n *fakeNode) Lookups(stream iqv1.QueryService_LookupsServer) error {
+	n.mu.Lock()
+	old := n.old
+	n.mu.Unlock()
+	if old {
+		return n.UnimplementedQueryServiceServer.Lookups(stream)
+	}
+	answers := mux.Server{Readers: &n.done, Handler: func(ctx context.Context, request []byte) ([]byte, error) {
+		m := &iqv1.GetRequest{}
+		if err := proto.Unmarshal(request, m); err != nil {
+			return nil, err
+		}
+		resp, err := n.Get(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(resp)
+	}}
+	return answers.Serve(stream)
 }
 
 // Drain does as the test has said.

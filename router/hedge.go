@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
-	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/routing"
 )
 
@@ -58,11 +57,11 @@ func (d *dispatch) mayHedge() bool {
 
 // hedge asks the first replica, and the second as well when the first is slow and the hedge budget allows. The first
 // answer wins and the other try is ended. It returns how many were asked; the error is the last of theirs.
-func (d *dispatch) hedge(ctx context.Context, first, second routing.Target) (*iqv1.GetResponse, error, int) { //nolint:staticcheck // the count belongs to both outcomes
+func (d *dispatch) hedge(ctx context.Context, first, second routing.Target) (answer, error, int) { //nolint:staticcheck // the count belongs to both outcomes
 	type result struct {
 		routing.Target
-		resp *iqv1.GetResponse
-		err  *tryError
+		reply answer
+		err   *tryError
 	}
 	r := d.router
 	r.hedges.earn()
@@ -73,8 +72,8 @@ func (d *dispatch) hedge(ctx context.Context, first, second routing.Target) (*iq
 		left := len(d.plan.Targets) - 1 - asked
 		asked, open = asked+1, open+1
 		go func() {
-			resp, err := d.try(ctx, t, left)
-			results <- result{t, resp, err}
+			reply, err := d.try(ctx, t, left)
+			results <- result{t, reply, err}
 		}()
 	}
 	defer func() { // nothing is left running
@@ -93,11 +92,11 @@ func (d *dispatch) hedge(ctx context.Context, first, second routing.Target) (*iq
 			open--
 			if res.err == nil {
 				r.latency.add(time.Since(start))
-				return res.resp, nil, asked
+				return res.reply, nil, asked
 			}
 			d.note(res.Target, res.err)
 			if open == 0 || !iqerr.Retriable(res.err.err) {
-				return nil, res.err.err, asked
+				return answer{}, res.err.err, asked
 			}
 		case <-slow.C:
 			if r.hedges.spend() {

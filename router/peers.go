@@ -16,7 +16,9 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
+	"github.com/iqgate/iqgate/auth"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/mux"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -44,7 +46,9 @@ type peer struct {
 	address     string
 	conn        *grpc.ClientConn
 	query       iqv1.QueryServiceClient
-	outstanding atomic.Int32 // queries that the node has not answered yet
+	lookups     *mux.Client
+	end         context.CancelCauseFunc // ends lookups' stream
+	outstanding atomic.Int32            // queries that the node has not answered yet
 
 	tries struct {
 		sync.Mutex
@@ -89,6 +93,36 @@ func (p *peer) giveUp() {
 	for t := range p.tries.open {
 		t.cancel(errLost)
 	}
+	p.lookups.GiveUp(errLost)
+}
+
+// close ends everything that is under way: it goes to the next replica.
+func (p *peer) close() {
+	p.giveUp()
+	p.end(errLost)
+	_ = p.conn.Close()
+}
+
+// lookup asks the node for one key, over the stream that all lookups share or else by a call. It has time until then. While
+// others are left to ask, it ends once the node becomes suspect. The error is errLost when the node was lost.
+func (p *peer) lookup(ctx context.Context, request []byte, until time.Time, others bool) ([]byte, error) {
+	if !auth.IsForwarded(ctx) {
+		p.outstanding.Add(1)
+		reply, err := p.lookups.Do(ctx, mux.Ask{Request: request, Deadline: until, Yields: others})
+		p.outstanding.Add(-1)
+		if !errors.Is(err, mux.ErrByCall) {
+			return reply, err
+		}
+	}
+	ctx, end := p.begin(ctx, others)
+	defer end()
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	reply, err := mux.Invoke(ctx, p.conn, request)
+	if err != nil && nodeLost(ctx, err) {
+		return nil, errLost
+	}
+	return reply, err
 }
 
 // peers are the connections to the live nodes.
@@ -161,11 +195,11 @@ func (ps *peers) follow(v *metadata.View) error {
 		ps.mu.byNode[n.ID] = p
 	}
 	ps.mu.Unlock()
-	for _, p := range append(suspects, gone...) {
+	for _, p := range suspects {
 		p.giveUp()
 	}
 	for _, p := range gone {
-		_ = p.conn.Close() // what was under way fails with UNAVAILABLE and goes to the next replica
+		p.close()
 	}
 	return errors.Join(errs...)
 }
@@ -196,7 +230,10 @@ func (ps *peers) open(n *metadata.Node) (*peer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.conn, p.query = conn, iqv1.NewQueryServiceClient(conn)
+	p.conn, p.query, p.lookups = conn, iqv1.NewQueryServiceClient(conn), mux.NewClient(conn, "node "+string(n.ID))
+	var ctx context.Context
+	ctx, p.end = context.WithCancelCause(context.Background()) //nolint:forbidigo // ends with the connection, which follow and close close
+	ps.watchers.Go(func() { p.lookups.Run(ctx) })
 	ps.watchers.Go(func() { ps.watch(p) })
 	return p, nil
 }
@@ -227,8 +264,7 @@ func (ps *peers) close() {
 	ps.mu.byNode = map[metadata.NodeID]*peer{}
 	ps.mu.Unlock()
 	for _, p := range all {
-		p.giveUp()
-		_ = p.conn.Close()
+		p.close()
 	}
 	ps.watchers.Wait()
 }

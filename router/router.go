@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/mux"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -45,7 +46,7 @@ type Router struct {
 	streams struct {
 		sync.Mutex
 		newest map[metadata.NodeID]*heartbeats // the stream that each node opened last
-		open   sync.WaitGroup                  // goroutines that receive
+		open   sync.WaitGroup                  // goroutines that receive, and those of streams of lookups
 	}
 	address struct {
 		sync.Mutex
@@ -153,9 +154,10 @@ func (r *Router) newServer() *grpc.Server {
 		grpc.InitialConnWindowSize(windowBytes),
 		grpc.MaxRecvMsgSize(r.config.MaxMessageBytes),
 		grpc.MaxSendMsgSize(r.config.MaxMessageBytes),
+		grpc.ForceServerCodecV2(mux.Codec{}),
 		grpc.WaitForHandlers(true), // so that Stop leaves nothing running
 	)
-	iqv1.RegisterQueryServiceServer(server, &queryService{router: r})
+	server.RegisterService(mux.Service(r.lookup), newQueryService(r))
 	iqv1.RegisterMetadataServiceServer(server, &metadataService{router: r})
 	iqv1.RegisterControlServiceServer(server, &controlService{router: r})
 	healthpb.RegisterHealthServer(server, r.health)

@@ -10,6 +10,7 @@ import (
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
 )
 
@@ -93,30 +94,39 @@ func partitionsFromProto(list []*iqv1.StorePartition) []metadata.Partition {
 
 // read is a checked and completed request.
 type read struct {
-	request   *iqv1.GetRequest
+	request   query.Get
 	policy    routing.Policy
 	wait      time.Duration
-	partition int32 // routing.NoPartition: that of the key
-	failures  int   // of nodes that were asked so far
+	partition int32     // routing.NoPartition: that of the key
+	until     time.Time // the end of its time
+	failures  int       // of nodes that were asked so far
 }
 
-// readFromProto checks a request and completes its policy from the default one. The error holds an
-// *iqerr.InvalidError for each wrong field.
+// readFromProto is newRead for a request that was decoded.
 func readFromProto(m *iqv1.GetRequest, def routing.Policy, application string) (read, error) {
+	return newRead(query.GetOf(m), def, application)
+}
+
+// newRead checks a request and completes its policy from the default one. The error holds an *iqerr.InvalidError for each
+// wrong field.
+func newRead(m query.Get, def routing.Policy, application string) (read, error) {
 	var errs []error
 	r := read{request: m, partition: routing.NoPartition}
-	if m.GetStore() == "" {
+	if m.Store == "" {
 		errs = append(errs, iqerr.Invalid("store", "", "must be a store's name"))
 	}
-	errs = append(errs, checkApplication("application", m.GetApplication(), application))
-	if m.Partition != nil {
-		if r.partition = m.GetPartition(); r.partition < 0 {
+	if err := checkApplication("application", m.Application, application); err != nil {
+		errs = append(errs, err)
+	}
+	if m.HasPartition {
+		if r.partition = m.Partition; r.partition < 0 {
 			errs = append(errs, iqerr.Invalid("partition", r.partition, "must be 0 or more"))
 		}
 	}
 	var err error
-	r.policy, r.wait, err = policyFromProto(m.GetPolicy(), def)
-	errs = append(errs, err)
+	if r.policy, r.wait, err = policyFromProto(m.Policy, def); err != nil {
+		errs = append(errs, err)
+	}
 	return r, errors.Join(errs...)
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/iqgate/iqgate/bench/bare"
+	"github.com/iqgate/iqgate/mux"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -38,6 +40,8 @@ const (
 type load struct {
 	conns, inFlight int // inFlight is of each connection
 	warm, length    time.Duration
+	// stream asks over a Lookups stream of each connection in place of calls.
+	stream bool
 	// absentOK allows keys that are not there.
 	absentOK bool
 	// failuresOK keeps failures from making the measurement void.
@@ -109,10 +113,21 @@ func (l load) run(ctx context.Context, address string, requests [][]byte) (loadR
 			return loadResult{}, err
 		}
 		defer cc.Close() //nolint:errcheck,gocritic // a few connections, to the end of the measurement
+		var over asker
+		if l.stream {
+			var end func()
+			over, end = lookupsOver(ctx, cc, address)
+			defer end() //nolint:gocritic // as with connections
+		}
 		for range l.inFlight {
-			w := &worker{cc: cc, method: l.method, requests: requests, check: l.check, phase: &phase, random: rand.New(rand.NewPCG(rand.Uint64(), 0))} //nolint:gosec // chooses keys
-			if w.method == "" {
-				w.method, w.check = bare.Method, checkGet(l.absentOK)
+			w := &worker{requests: requests, check: l.check, phase: &phase, random: rand.New(rand.NewPCG(rand.Uint64(), 0))} //nolint:gosec // chooses keys
+			switch {
+			case l.stream:
+				w.ask, w.check = over, checkGet(l.absentOK)
+			case l.method == "":
+				w.ask, w.check = calls(cc, bare.Method), checkGet(l.absentOK)
+			default:
+				w.ask = calls(cc, l.method)
 			}
 			workers = append(workers, w)
 			g.Go(func() error { return w.run(gctx) })
@@ -175,10 +190,44 @@ func orNone(err error) error {
 	return err
 }
 
+// An asker asks one lookup at a time.
+type asker func(ctx context.Context, request []byte) (reply []byte, err error)
+
+// calls asks by calls. Its reply is good until the next one.
+func calls(cc *grpc.ClientConn, method string) asker {
+	var in, out bare.Frame
+	return func(ctx context.Context, request []byte) ([]byte, error) {
+		in.Bytes = request
+		err := cc.Invoke(ctx, method, &in, &out)
+		return out.Bytes, err
+	}
+}
+
+// streamRetry is the pause of a lookup that comes before its stream stands.
+const streamRetry = 5 * time.Millisecond
+
+// lookupsOver opens a stream of lookups, and has it closed by the function that it returns.
+func lookupsOver(ctx context.Context, cc *grpc.ClientConn, address string) (ask asker, end func()) {
+	client := mux.NewClient(cc, address)
+	ctx, cancel := context.WithCancel(ctx)
+	var runs sync.WaitGroup
+	runs.Go(func() { client.Run(ctx) })
+	ask = func(ctx context.Context, request []byte) ([]byte, error) {
+		reply, err := client.Do(ctx, mux.Ask{Request: request})
+		if errors.Is(err, mux.ErrByCall) {
+			sleep(ctx, streamRetry)
+		}
+		return reply, err
+	}
+	return ask, func() {
+		cancel()
+		runs.Wait()
+	}
+}
+
 // A worker has one lookup in flight.
 type worker struct {
-	cc       *grpc.ClientConn
-	method   string
+	ask      asker
 	requests [][]byte
 	check    func(reply []byte) error
 	phase    *atomic.Int32
@@ -190,17 +239,16 @@ type worker struct {
 }
 
 func (w *worker) run(ctx context.Context) error {
-	var in, out bare.Frame
 	for n := 0; ; n++ {
-		in.Bytes = w.requests[w.random.IntN(len(w.requests))]
+		request := w.requests[w.random.IntN(len(w.requests))]
 		before := w.phase.Load()
 		begin := time.Now()
-		err := w.cc.Invoke(ctx, w.method, &in, &out)
+		reply, err := w.ask(ctx, request)
 		took := time.Since(begin)
 		after := w.phase.Load()
 		w.all++
 		if err == nil && n%checkEvery == 0 {
-			err = w.check(out.Bytes)
+			err = w.check(reply)
 		}
 		switch {
 		case after == phaseEnd || ctx.Err() != nil: // a lookup that was cut off is no failure

@@ -23,23 +23,9 @@ type (
 func (r *run) reads(ctx context.Context, what string, servers []*member, requests [][]byte, many figure4x16, one figure1x1) error {
 	address := servers[0].address
 	if r.wants(many.rate, many.p99, many.cpu) {
-		before, err := cpuOf(servers)
-		if err != nil {
+		if err := r.many(ctx, what, servers, requests, false, many); err != nil {
 			return err
 		}
-		res, err := load{conns: loadConns, inFlight: loadInFlight, warm: r.size.warm, length: r.size.length}.run(ctx, address, requests)
-		if err != nil {
-			return err
-		}
-		after, err := cpuOf(servers)
-		if err != nil {
-			return err
-		}
-		cpu := micros(after-before) / float64(res.all)
-		r.sayRate(what, res, cpu)
-		r.give(many.cpu, cpu)
-		r.give(many.rate, res.rate)
-		r.give(many.p99, micros(res.p99))
 	}
 	if one.p50 != "" && r.wants(one.p50) {
 		res, err := load{conns: 1, inFlight: 1, warm: r.size.warm, length: r.size.oneLength}.run(ctx, address, requests)
@@ -49,6 +35,29 @@ func (r *run) reads(ctx context.Context, what string, servers []*member, request
 		r.sayLatency(what, res)
 		r.give(one.p50, micros(res.p50))
 	}
+	return nil
+}
+
+// many measures with many in flight.
+func (r *run) many(ctx context.Context, what string, servers []*member, requests [][]byte, stream bool, names figure4x16) error {
+	before, err := cpuOf(servers)
+	if err != nil {
+		return err
+	}
+	l := load{conns: loadConns, inFlight: loadInFlight, warm: r.size.warm, length: r.size.length, stream: stream}
+	res, err := l.run(ctx, servers[0].address, requests)
+	if err != nil {
+		return err
+	}
+	after, err := cpuOf(servers)
+	if err != nil {
+		return err
+	}
+	cpu := micros(after-before) / float64(res.all)
+	r.sayRate(what, res, cpu)
+	r.give(names.cpu, cpu)
+	r.give(names.rate, res.rate)
+	r.give(names.p99, micros(res.p99))
 	return nil
 }
 
@@ -80,6 +89,37 @@ func (routerReads) take(ctx context.Context, r *run) error {
 		return err
 	}
 	return r.reads(ctx, "through the router", []*member{s.router, s.node}, r.requests, figure4x16{fRouterRate, fRouterP99, fRouterCPU}, figure1x1{fRouterOneP50})
+}
+
+// nodeLookups asks a node over Lookups streams.
+type nodeLookups struct{}
+
+func (nodeLookups) gives() []string { return []string{fLookupsRate, fLookupsCPU} }
+
+func (nodeLookups) take(ctx context.Context, r *run) error {
+	s, err := r.routed(ctx)
+	if err != nil {
+		return err
+	}
+	return r.lookups(ctx, "a node, over streams", []*member{s.node}, fLookupsRate, fLookupsCPU)
+}
+
+// routerLookups asks a router in front of that node over Lookups streams.
+type routerLookups struct{}
+
+func (routerLookups) gives() []string { return []string{fRouterLookupsRate, fRouterLookupsCPU} }
+
+func (routerLookups) take(ctx context.Context, r *run) error {
+	s, err := r.routed(ctx)
+	if err != nil {
+		return err
+	}
+	return r.lookups(ctx, "through the router, over streams", []*member{s.router, s.node}, fRouterLookupsRate, fRouterLookupsCPU)
+}
+
+// lookups measures what reads measures with many in flight, over streams in place of calls.
+func (r *run) lookups(ctx context.Context, what string, servers []*member, rate, cpu string) error {
+	return r.many(ctx, what, servers, r.requests, true, figure4x16{rate: rate, cpu: cpu})
 }
 
 // streamsReads asks Kafka Streams for what the instance asked has.

@@ -14,6 +14,8 @@ const (
 	fRemoteRate, fRemoteP99     = "streams remote 4x16 rate", "streams remote 4x16 p99"
 	fLookupsRate                = "node lookups rate"
 	fRouterLookupsRate          = "router lookups rate"
+	fLookupsCPU                 = "node CPU per lookup of a stream"
+	fRouterLookupsCPU           = "router and node CPU per lookup of a stream"
 	fNodeRecords, fNodeMemory   = "node records", "node memory"
 	fNodeRestore                = "node restore"
 	fNodeClean, fNodeCrash      = "node start after a clean stop", "node start after kill -9"
@@ -87,6 +89,9 @@ func references() []row {
 		{idGet, "CPU per lookup at a node against Kafka Streams local hit", unitMicros, fNodeCPU, fStreamsCPU, nothing, 0},
 		{idEcho, "CPU per lookup at a node against bare grpc-go echo", unitMicros, fNodeCPU, fEchoCPU, nothing, 0},
 		{idEcho, "p99 of unary Get at a node against bare grpc-go echo", unitMicros, fNodeP99, fEchoP99, nothing, 0},
+		{idLookups, "CPU per lookup at a node, Lookups stream against unary Get", unitMicros, fLookupsCPU, fNodeCPU, nothing, 0},
+		{idLookupsRemote, "Lookups stream through the router against one to the node", unitRate, fRouterLookupsRate, fLookupsRate, nothing, 0},
+		{idLookupsRemote, "CPU per lookup of router and node, Lookups stream against unary Get", unitMicros, fRouterLookupsCPU, fRouterCPU, nothing, 0},
 		{idRouter, "unary Get through the router against a bare grpc-go proxy", unitRate, fRouterRate, fProxyRate, nothing, 0},
 		{idRouter, "p99 of unary Get through the router against a bare grpc-go proxy", unitMicros, fRouterP99, fProxyP99, nothing, 0},
 		{idRouter, "CPU per lookup of router and node against the node alone", unitMicros, fRouterCPU, fNodeCPU, nothing, 0},

@@ -9,6 +9,7 @@ package iqv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	anypb "google.golang.org/protobuf/types/known/anypb"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	reflect "reflect"
 	sync "sync"
@@ -298,7 +299,7 @@ func (x ScanRequest_Order) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ScanRequest_Order.Descriptor instead.
 func (ScanRequest_Order) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{10, 0}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{15, 0}
 }
 
 // Mode is the base promise.
@@ -360,7 +361,7 @@ func (x ReadPolicy_Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadPolicy_Mode.Descriptor instead.
 func (ReadPolicy_Mode) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{19, 0}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{24, 0}
 }
 
 // Prefer orders the replicas that may answer.
@@ -417,7 +418,7 @@ func (x ReadPolicy_Prefer) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadPolicy_Prefer.Descriptor instead.
 func (ReadPolicy_Prefer) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{19, 1}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{24, 1}
 }
 
 // Isolation says whether uncommitted writes show.
@@ -470,7 +471,7 @@ func (x ReadPolicy_Isolation) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReadPolicy_Isolation.Descriptor instead.
 func (ReadPolicy_Isolation) EnumDescriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{19, 2}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{24, 2}
 }
 
 // GetRequest asks for the value of one key.
@@ -701,6 +702,301 @@ func (x *GetResponse) GetValidUntilMs() int64 {
 	return 0
 }
 
+// LookupsRequest is the next lookups, or the next to give up.
+type LookupsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lookups       []*Lookup              `protobuf:"bytes,1,rep,name=lookups,proto3" json:"lookups,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupsRequest) Reset() {
+	*x = LookupsRequest{}
+	mi := &file_iq_v1_query_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupsRequest) ProtoMessage() {}
+
+func (x *LookupsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupsRequest.ProtoReflect.Descriptor instead.
+func (*LookupsRequest) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *LookupsRequest) GetLookups() []*Lookup {
+	if x != nil {
+		return x.Lookups
+	}
+	return nil
+}
+
+// Lookup is a Get on a Lookups stream.
+type Lookup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// id tells the lookups of a stream apart. It is free again when its answer has come, also after a cancel; a stream with
+	// the same id twice in flight is ended with INVALID_ARGUMENT.
+	Id uint32 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	// timeout_us is the time that is left for the answer, in microseconds. 0: there is no end.
+	TimeoutUs uint64      `protobuf:"varint,2,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"`
+	Get       *GetRequest `protobuf:"bytes,3,opt,name=get,proto3" json:"get,omitempty"`
+	// cancel says that nobody waits for the answer of the lookup of this id any more. It is answered all the same, since only
+	// that frees the id.
+	Cancel        bool `protobuf:"varint,4,opt,name=cancel,proto3" json:"cancel,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lookup) Reset() {
+	*x = Lookup{}
+	mi := &file_iq_v1_query_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lookup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lookup) ProtoMessage() {}
+
+func (x *Lookup) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lookup.ProtoReflect.Descriptor instead.
+func (*Lookup) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Lookup) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *Lookup) GetTimeoutUs() uint64 {
+	if x != nil {
+		return x.TimeoutUs
+	}
+	return 0
+}
+
+func (x *Lookup) GetGet() *GetRequest {
+	if x != nil {
+		return x.Get
+	}
+	return nil
+}
+
+func (x *Lookup) GetCancel() bool {
+	if x != nil {
+		return x.Cancel
+	}
+	return false
+}
+
+// LookupsResponse is the next answers.
+type LookupsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answers       []*LookupAnswer        `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupsResponse) Reset() {
+	*x = LookupsResponse{}
+	mi := &file_iq_v1_query_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupsResponse) ProtoMessage() {}
+
+func (x *LookupsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupsResponse.ProtoReflect.Descriptor instead.
+func (*LookupsResponse) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *LookupsResponse) GetAnswers() []*LookupAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
+// LookupAnswer is the answer to the lookup of the same id: get, unless there is an error or it is too large.
+type LookupAnswer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    uint32                 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
+	Get   *GetResponse           `protobuf:"bytes,2,opt,name=get,proto3" json:"get,omitempty"`
+	Error *LookupError           `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// too_large says that the answer would hold up the others of the stream. Get has it.
+	TooLarge      bool `protobuf:"varint,4,opt,name=too_large,json=tooLarge,proto3" json:"too_large,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupAnswer) Reset() {
+	*x = LookupAnswer{}
+	mi := &file_iq_v1_query_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupAnswer) ProtoMessage() {}
+
+func (x *LookupAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupAnswer.ProtoReflect.Descriptor instead.
+func (*LookupAnswer) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *LookupAnswer) GetId() uint32 {
+	if x != nil {
+		return x.Id
+	}
+	return 0
+}
+
+func (x *LookupAnswer) GetGet() *GetResponse {
+	if x != nil {
+		return x.Get
+	}
+	return nil
+}
+
+func (x *LookupAnswer) GetError() *LookupError {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+func (x *LookupAnswer) GetTooLarge() bool {
+	if x != nil {
+		return x.TooLarge
+	}
+	return false
+}
+
+// LookupError is the status that Get would have ended with; its fields are those of google.rpc.Status.
+type LookupError struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          int32                  `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Details       []*anypb.Any           `protobuf:"bytes,3,rep,name=details,proto3" json:"details,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LookupError) Reset() {
+	*x = LookupError{}
+	mi := &file_iq_v1_query_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LookupError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LookupError) ProtoMessage() {}
+
+func (x *LookupError) ProtoReflect() protoreflect.Message {
+	mi := &file_iq_v1_query_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LookupError.ProtoReflect.Descriptor instead.
+func (*LookupError) Descriptor() ([]byte, []int) {
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *LookupError) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *LookupError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *LookupError) GetDetails() []*anypb.Any {
+	if x != nil {
+		return x.Details
+	}
+	return nil
+}
+
 // MultiGetRequest asks for the values of many keys of a key-value or versioned store.
 type MultiGetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -717,7 +1013,7 @@ type MultiGetRequest struct {
 
 func (x *MultiGetRequest) Reset() {
 	*x = MultiGetRequest{}
-	mi := &file_iq_v1_query_proto_msgTypes[2]
+	mi := &file_iq_v1_query_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +1025,7 @@ func (x *MultiGetRequest) String() string {
 func (*MultiGetRequest) ProtoMessage() {}
 
 func (x *MultiGetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[2]
+	mi := &file_iq_v1_query_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +1038,7 @@ func (x *MultiGetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MultiGetRequest.ProtoReflect.Descriptor instead.
 func (*MultiGetRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{2}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *MultiGetRequest) GetStore() string {
@@ -792,7 +1088,7 @@ type MultiGetResponse struct {
 
 func (x *MultiGetResponse) Reset() {
 	*x = MultiGetResponse{}
-	mi := &file_iq_v1_query_proto_msgTypes[3]
+	mi := &file_iq_v1_query_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +1100,7 @@ func (x *MultiGetResponse) String() string {
 func (*MultiGetResponse) ProtoMessage() {}
 
 func (x *MultiGetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[3]
+	mi := &file_iq_v1_query_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +1113,7 @@ func (x *MultiGetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MultiGetResponse.ProtoReflect.Descriptor instead.
 func (*MultiGetResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{3}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *MultiGetResponse) GetResults() []*KeyResult {
@@ -851,7 +1147,7 @@ type KeyResult struct {
 
 func (x *KeyResult) Reset() {
 	*x = KeyResult{}
-	mi := &file_iq_v1_query_proto_msgTypes[4]
+	mi := &file_iq_v1_query_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +1159,7 @@ func (x *KeyResult) String() string {
 func (*KeyResult) ProtoMessage() {}
 
 func (x *KeyResult) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[4]
+	mi := &file_iq_v1_query_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +1172,7 @@ func (x *KeyResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyResult.ProtoReflect.Descriptor instead.
 func (*KeyResult) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{4}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *KeyResult) GetFound() bool {
@@ -935,7 +1231,7 @@ type KeyError struct {
 
 func (x *KeyError) Reset() {
 	*x = KeyError{}
-	mi := &file_iq_v1_query_proto_msgTypes[5]
+	mi := &file_iq_v1_query_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -947,7 +1243,7 @@ func (x *KeyError) String() string {
 func (*KeyError) ProtoMessage() {}
 
 func (x *KeyError) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[5]
+	mi := &file_iq_v1_query_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -960,7 +1256,7 @@ func (x *KeyError) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyError.ProtoReflect.Descriptor instead.
 func (*KeyError) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{5}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *KeyError) GetCode() int32 {
@@ -1004,7 +1300,7 @@ type PartitionRead struct {
 
 func (x *PartitionRead) Reset() {
 	*x = PartitionRead{}
-	mi := &file_iq_v1_query_proto_msgTypes[6]
+	mi := &file_iq_v1_query_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1016,7 +1312,7 @@ func (x *PartitionRead) String() string {
 func (*PartitionRead) ProtoMessage() {}
 
 func (x *PartitionRead) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[6]
+	mi := &file_iq_v1_query_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1029,7 +1325,7 @@ func (x *PartitionRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionRead.ProtoReflect.Descriptor instead.
 func (*PartitionRead) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{6}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PartitionRead) GetPartition() int32 {
@@ -1067,7 +1363,7 @@ type KeyRange struct {
 
 func (x *KeyRange) Reset() {
 	*x = KeyRange{}
-	mi := &file_iq_v1_query_proto_msgTypes[7]
+	mi := &file_iq_v1_query_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1375,7 @@ func (x *KeyRange) String() string {
 func (*KeyRange) ProtoMessage() {}
 
 func (x *KeyRange) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[7]
+	mi := &file_iq_v1_query_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1388,7 @@ func (x *KeyRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRange.ProtoReflect.Descriptor instead.
 func (*KeyRange) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{7}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *KeyRange) GetFrom() []byte {
@@ -1134,7 +1430,7 @@ type TimeRange struct {
 
 func (x *TimeRange) Reset() {
 	*x = TimeRange{}
-	mi := &file_iq_v1_query_proto_msgTypes[8]
+	mi := &file_iq_v1_query_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1146,7 +1442,7 @@ func (x *TimeRange) String() string {
 func (*TimeRange) ProtoMessage() {}
 
 func (x *TimeRange) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[8]
+	mi := &file_iq_v1_query_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1159,7 +1455,7 @@ func (x *TimeRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TimeRange.ProtoReflect.Descriptor instead.
 func (*TimeRange) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{8}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TimeRange) GetFromMs() int64 {
@@ -1206,7 +1502,7 @@ type Selection struct {
 
 func (x *Selection) Reset() {
 	*x = Selection{}
-	mi := &file_iq_v1_query_proto_msgTypes[9]
+	mi := &file_iq_v1_query_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1514,7 @@ func (x *Selection) String() string {
 func (*Selection) ProtoMessage() {}
 
 func (x *Selection) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[9]
+	mi := &file_iq_v1_query_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1527,7 @@ func (x *Selection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Selection.ProtoReflect.Descriptor instead.
 func (*Selection) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{9}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Selection) GetStore() string {
@@ -1355,7 +1651,7 @@ type ScanRequest struct {
 
 func (x *ScanRequest) Reset() {
 	*x = ScanRequest{}
-	mi := &file_iq_v1_query_proto_msgTypes[10]
+	mi := &file_iq_v1_query_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1367,7 +1663,7 @@ func (x *ScanRequest) String() string {
 func (*ScanRequest) ProtoMessage() {}
 
 func (x *ScanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[10]
+	mi := &file_iq_v1_query_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1380,7 +1676,7 @@ func (x *ScanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanRequest.ProtoReflect.Descriptor instead.
 func (*ScanRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{10}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ScanRequest) GetSelection() *Selection {
@@ -1453,7 +1749,7 @@ type ScanResponse struct {
 
 func (x *ScanResponse) Reset() {
 	*x = ScanResponse{}
-	mi := &file_iq_v1_query_proto_msgTypes[11]
+	mi := &file_iq_v1_query_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1761,7 @@ func (x *ScanResponse) String() string {
 func (*ScanResponse) ProtoMessage() {}
 
 func (x *ScanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[11]
+	mi := &file_iq_v1_query_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1774,7 @@ func (x *ScanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScanResponse.ProtoReflect.Descriptor instead.
 func (*ScanResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{11}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ScanResponse) GetRows() []*Row {
@@ -1523,7 +1819,7 @@ type Row struct {
 
 func (x *Row) Reset() {
 	*x = Row{}
-	mi := &file_iq_v1_query_proto_msgTypes[12]
+	mi := &file_iq_v1_query_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1535,7 +1831,7 @@ func (x *Row) String() string {
 func (*Row) ProtoMessage() {}
 
 func (x *Row) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[12]
+	mi := &file_iq_v1_query_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1548,7 +1844,7 @@ func (x *Row) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Row.ProtoReflect.Descriptor instead.
 func (*Row) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{12}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Row) GetKey() []byte {
@@ -1621,7 +1917,7 @@ type CountRequest struct {
 
 func (x *CountRequest) Reset() {
 	*x = CountRequest{}
-	mi := &file_iq_v1_query_proto_msgTypes[13]
+	mi := &file_iq_v1_query_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1633,7 +1929,7 @@ func (x *CountRequest) String() string {
 func (*CountRequest) ProtoMessage() {}
 
 func (x *CountRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[13]
+	mi := &file_iq_v1_query_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1646,7 +1942,7 @@ func (x *CountRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountRequest.ProtoReflect.Descriptor instead.
 func (*CountRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{13}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CountRequest) GetSelection() *Selection {
@@ -1682,7 +1978,7 @@ type CountResponse struct {
 
 func (x *CountResponse) Reset() {
 	*x = CountResponse{}
-	mi := &file_iq_v1_query_proto_msgTypes[14]
+	mi := &file_iq_v1_query_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1694,7 +1990,7 @@ func (x *CountResponse) String() string {
 func (*CountResponse) ProtoMessage() {}
 
 func (x *CountResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[14]
+	mi := &file_iq_v1_query_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1707,7 +2003,7 @@ func (x *CountResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CountResponse.ProtoReflect.Descriptor instead.
 func (*CountResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{14}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CountResponse) GetCount() int64 {
@@ -1749,7 +2045,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_iq_v1_query_proto_msgTypes[15]
+	mi := &file_iq_v1_query_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1761,7 +2057,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[15]
+	mi := &file_iq_v1_query_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1774,7 +2070,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{15}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchRequest) GetSelection() *Selection {
@@ -1816,7 +2112,7 @@ type PartitionPosition struct {
 
 func (x *PartitionPosition) Reset() {
 	*x = PartitionPosition{}
-	mi := &file_iq_v1_query_proto_msgTypes[16]
+	mi := &file_iq_v1_query_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2124,7 @@ func (x *PartitionPosition) String() string {
 func (*PartitionPosition) ProtoMessage() {}
 
 func (x *PartitionPosition) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[16]
+	mi := &file_iq_v1_query_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2137,7 @@ func (x *PartitionPosition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionPosition.ProtoReflect.Descriptor instead.
 func (*PartitionPosition) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{16}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *PartitionPosition) GetPartition() int32 {
@@ -1874,7 +2170,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_iq_v1_query_proto_msgTypes[17]
+	mi := &file_iq_v1_query_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1886,7 +2182,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[17]
+	mi := &file_iq_v1_query_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1899,7 +2195,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{17}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchResponse) GetEvents() []*WatchEvent {
@@ -1942,7 +2238,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_iq_v1_query_proto_msgTypes[18]
+	mi := &file_iq_v1_query_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1954,7 +2250,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[18]
+	mi := &file_iq_v1_query_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1967,7 +2263,7 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{18}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchEvent) GetRow() *Row {
@@ -2007,7 +2303,7 @@ type ReadPolicy struct {
 
 func (x *ReadPolicy) Reset() {
 	*x = ReadPolicy{}
-	mi := &file_iq_v1_query_proto_msgTypes[19]
+	mi := &file_iq_v1_query_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2315,7 @@ func (x *ReadPolicy) String() string {
 func (*ReadPolicy) ProtoMessage() {}
 
 func (x *ReadPolicy) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[19]
+	mi := &file_iq_v1_query_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2328,7 @@ func (x *ReadPolicy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadPolicy.ProtoReflect.Descriptor instead.
 func (*ReadPolicy) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{19}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReadPolicy) GetMode() ReadPolicy_Mode {
@@ -2101,7 +2397,7 @@ type Position struct {
 
 func (x *Position) Reset() {
 	*x = Position{}
-	mi := &file_iq_v1_query_proto_msgTypes[20]
+	mi := &file_iq_v1_query_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2409,7 @@ func (x *Position) String() string {
 func (*Position) ProtoMessage() {}
 
 func (x *Position) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[20]
+	mi := &file_iq_v1_query_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2422,7 @@ func (x *Position) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Position.ProtoReflect.Descriptor instead.
 func (*Position) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{20}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Position) GetOffsets() []*PartitionOffset {
@@ -2148,7 +2444,7 @@ type PartitionOffset struct {
 
 func (x *PartitionOffset) Reset() {
 	*x = PartitionOffset{}
-	mi := &file_iq_v1_query_proto_msgTypes[21]
+	mi := &file_iq_v1_query_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2160,7 +2456,7 @@ func (x *PartitionOffset) String() string {
 func (*PartitionOffset) ProtoMessage() {}
 
 func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[21]
+	mi := &file_iq_v1_query_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2173,7 +2469,7 @@ func (x *PartitionOffset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartitionOffset.ProtoReflect.Descriptor instead.
 func (*PartitionOffset) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{21}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PartitionOffset) GetTopic() string {
@@ -2227,7 +2523,7 @@ type ReplicaStatus struct {
 
 func (x *ReplicaStatus) Reset() {
 	*x = ReplicaStatus{}
-	mi := &file_iq_v1_query_proto_msgTypes[22]
+	mi := &file_iq_v1_query_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2239,7 +2535,7 @@ func (x *ReplicaStatus) String() string {
 func (*ReplicaStatus) ProtoMessage() {}
 
 func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[22]
+	mi := &file_iq_v1_query_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2252,7 +2548,7 @@ func (x *ReplicaStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaStatus.ProtoReflect.Descriptor instead.
 func (*ReplicaStatus) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{22}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReplicaStatus) GetNode() string {
@@ -2362,7 +2658,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_iq_v1_query_proto_msgTypes[23]
+	mi := &file_iq_v1_query_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2374,7 +2670,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[23]
+	mi := &file_iq_v1_query_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2387,7 +2683,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{23}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Attempt) GetNode() string {
@@ -2444,7 +2740,7 @@ type Decision struct {
 
 func (x *Decision) Reset() {
 	*x = Decision{}
-	mi := &file_iq_v1_query_proto_msgTypes[24]
+	mi := &file_iq_v1_query_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2456,7 +2752,7 @@ func (x *Decision) String() string {
 func (*Decision) ProtoMessage() {}
 
 func (x *Decision) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[24]
+	mi := &file_iq_v1_query_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2469,7 +2765,7 @@ func (x *Decision) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Decision.ProtoReflect.Descriptor instead.
 func (*Decision) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{24}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Decision) GetStore() string {
@@ -2510,7 +2806,7 @@ type Candidate struct {
 
 func (x *Candidate) Reset() {
 	*x = Candidate{}
-	mi := &file_iq_v1_query_proto_msgTypes[25]
+	mi := &file_iq_v1_query_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2818,7 @@ func (x *Candidate) String() string {
 func (*Candidate) ProtoMessage() {}
 
 func (x *Candidate) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[25]
+	mi := &file_iq_v1_query_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2831,7 @@ func (x *Candidate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Candidate.ProtoReflect.Descriptor instead.
 func (*Candidate) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{25}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Candidate) GetReplica() *ReplicaStatus {
@@ -2590,7 +2886,7 @@ type ReplicaRefusals struct {
 
 func (x *ReplicaRefusals) Reset() {
 	*x = ReplicaRefusals{}
-	mi := &file_iq_v1_query_proto_msgTypes[26]
+	mi := &file_iq_v1_query_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2898,7 @@ func (x *ReplicaRefusals) String() string {
 func (*ReplicaRefusals) ProtoMessage() {}
 
 func (x *ReplicaRefusals) ProtoReflect() protoreflect.Message {
-	mi := &file_iq_v1_query_proto_msgTypes[26]
+	mi := &file_iq_v1_query_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2911,7 @@ func (x *ReplicaRefusals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaRefusals.ProtoReflect.Descriptor instead.
 func (*ReplicaRefusals) Descriptor() ([]byte, []int) {
-	return file_iq_v1_query_proto_rawDescGZIP(), []int{26}
+	return file_iq_v1_query_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReplicaRefusals) GetStore() string {
@@ -2657,7 +2953,7 @@ var File_iq_v1_query_proto protoreflect.FileDescriptor
 
 const file_iq_v1_query_proto_rawDesc = "" +
 	"\n" +
-	"\x11iq/v1/query.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf7\x02\n" +
+	"\x11iq/v1/query.proto\x12\x05iq.v1\x1a\x19google/protobuf/any.proto\x1a\x1egoogle/protobuf/duration.proto\"\xf7\x02\n" +
 	"\n" +
 	"GetRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x10\n" +
@@ -2683,7 +2979,26 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\battempts\x18\x06 \x03(\v2\x0e.iq.v1.AttemptR\battempts\x12+\n" +
 	"\bdecision\x18\a \x01(\v2\x0f.iq.v1.DecisionR\bdecision\x12)\n" +
 	"\x0evalid_until_ms\x18\b \x01(\x03H\x00R\fvalidUntilMs\x88\x01\x01B\x11\n" +
-	"\x0f_valid_until_ms\"\xb4\x01\n" +
+	"\x0f_valid_until_ms\"9\n" +
+	"\x0eLookupsRequest\x12'\n" +
+	"\alookups\x18\x01 \x03(\v2\r.iq.v1.LookupR\alookups\"t\n" +
+	"\x06Lookup\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12\x1d\n" +
+	"\n" +
+	"timeout_us\x18\x02 \x01(\x04R\ttimeoutUs\x12#\n" +
+	"\x03get\x18\x03 \x01(\v2\x11.iq.v1.GetRequestR\x03get\x12\x16\n" +
+	"\x06cancel\x18\x04 \x01(\bR\x06cancel\"@\n" +
+	"\x0fLookupsResponse\x12-\n" +
+	"\aanswers\x18\x01 \x03(\v2\x13.iq.v1.LookupAnswerR\aanswers\"\x8b\x01\n" +
+	"\fLookupAnswer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\rR\x02id\x12$\n" +
+	"\x03get\x18\x02 \x01(\v2\x12.iq.v1.GetResponseR\x03get\x12(\n" +
+	"\x05error\x18\x03 \x01(\v2\x12.iq.v1.LookupErrorR\x05error\x12\x1b\n" +
+	"\ttoo_large\x18\x04 \x01(\bR\btooLarge\"k\n" +
+	"\vLookupError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12.\n" +
+	"\adetails\x18\x03 \x03(\v2\x14.google.protobuf.AnyR\adetails\"\xb4\x01\n" +
 	"\x0fMultiGetRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\fR\x04keys\x12)\n" +
@@ -2907,9 +3222,10 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\x10REASON_PAGE_LOST\x10\r\x12\x16\n" +
 	"\x12REASON_SLOW_READER\x10\x0e\x12\x1a\n" +
 	"\x16REASON_UNAUTHENTICATED\x10\x0f\x12\x1c\n" +
-	"\x18REASON_PERMISSION_DENIED\x10\x102\x96\x02\n" +
+	"\x18REASON_PERMISSION_DENIED\x10\x102\xd4\x02\n" +
 	"\fQueryService\x12,\n" +
-	"\x03Get\x12\x11.iq.v1.GetRequest\x1a\x12.iq.v1.GetResponse\x12;\n" +
+	"\x03Get\x12\x11.iq.v1.GetRequest\x1a\x12.iq.v1.GetResponse\x12<\n" +
+	"\aLookups\x12\x15.iq.v1.LookupsRequest\x1a\x16.iq.v1.LookupsResponse(\x010\x01\x12;\n" +
 	"\bMultiGet\x12\x16.iq.v1.MultiGetRequest\x1a\x17.iq.v1.MultiGetResponse\x121\n" +
 	"\x04Scan\x12\x12.iq.v1.ScanRequest\x1a\x13.iq.v1.ScanResponse0\x01\x122\n" +
 	"\x05Count\x12\x13.iq.v1.CountRequest\x1a\x14.iq.v1.CountResponse\x124\n" +
@@ -2928,7 +3244,7 @@ func file_iq_v1_query_proto_rawDescGZIP() []byte {
 }
 
 var file_iq_v1_query_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_iq_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_iq_v1_query_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_iq_v1_query_proto_goTypes = []any{
 	(Role)(0),                   // 0: iq.v1.Role
 	(ReplicaState)(0),           // 1: iq.v1.ReplicaState
@@ -2939,96 +3255,110 @@ var file_iq_v1_query_proto_goTypes = []any{
 	(ReadPolicy_Isolation)(0),   // 6: iq.v1.ReadPolicy.Isolation
 	(*GetRequest)(nil),          // 7: iq.v1.GetRequest
 	(*GetResponse)(nil),         // 8: iq.v1.GetResponse
-	(*MultiGetRequest)(nil),     // 9: iq.v1.MultiGetRequest
-	(*MultiGetResponse)(nil),    // 10: iq.v1.MultiGetResponse
-	(*KeyResult)(nil),           // 11: iq.v1.KeyResult
-	(*KeyError)(nil),            // 12: iq.v1.KeyError
-	(*PartitionRead)(nil),       // 13: iq.v1.PartitionRead
-	(*KeyRange)(nil),            // 14: iq.v1.KeyRange
-	(*TimeRange)(nil),           // 15: iq.v1.TimeRange
-	(*Selection)(nil),           // 16: iq.v1.Selection
-	(*ScanRequest)(nil),         // 17: iq.v1.ScanRequest
-	(*ScanResponse)(nil),        // 18: iq.v1.ScanResponse
-	(*Row)(nil),                 // 19: iq.v1.Row
-	(*CountRequest)(nil),        // 20: iq.v1.CountRequest
-	(*CountResponse)(nil),       // 21: iq.v1.CountResponse
-	(*WatchRequest)(nil),        // 22: iq.v1.WatchRequest
-	(*PartitionPosition)(nil),   // 23: iq.v1.PartitionPosition
-	(*WatchResponse)(nil),       // 24: iq.v1.WatchResponse
-	(*WatchEvent)(nil),          // 25: iq.v1.WatchEvent
-	(*ReadPolicy)(nil),          // 26: iq.v1.ReadPolicy
-	(*Position)(nil),            // 27: iq.v1.Position
-	(*PartitionOffset)(nil),     // 28: iq.v1.PartitionOffset
-	(*ReplicaStatus)(nil),       // 29: iq.v1.ReplicaStatus
-	(*Attempt)(nil),             // 30: iq.v1.Attempt
-	(*Decision)(nil),            // 31: iq.v1.Decision
-	(*Candidate)(nil),           // 32: iq.v1.Candidate
-	(*ReplicaRefusals)(nil),     // 33: iq.v1.ReplicaRefusals
-	(*durationpb.Duration)(nil), // 34: google.protobuf.Duration
+	(*LookupsRequest)(nil),      // 9: iq.v1.LookupsRequest
+	(*Lookup)(nil),              // 10: iq.v1.Lookup
+	(*LookupsResponse)(nil),     // 11: iq.v1.LookupsResponse
+	(*LookupAnswer)(nil),        // 12: iq.v1.LookupAnswer
+	(*LookupError)(nil),         // 13: iq.v1.LookupError
+	(*MultiGetRequest)(nil),     // 14: iq.v1.MultiGetRequest
+	(*MultiGetResponse)(nil),    // 15: iq.v1.MultiGetResponse
+	(*KeyResult)(nil),           // 16: iq.v1.KeyResult
+	(*KeyError)(nil),            // 17: iq.v1.KeyError
+	(*PartitionRead)(nil),       // 18: iq.v1.PartitionRead
+	(*KeyRange)(nil),            // 19: iq.v1.KeyRange
+	(*TimeRange)(nil),           // 20: iq.v1.TimeRange
+	(*Selection)(nil),           // 21: iq.v1.Selection
+	(*ScanRequest)(nil),         // 22: iq.v1.ScanRequest
+	(*ScanResponse)(nil),        // 23: iq.v1.ScanResponse
+	(*Row)(nil),                 // 24: iq.v1.Row
+	(*CountRequest)(nil),        // 25: iq.v1.CountRequest
+	(*CountResponse)(nil),       // 26: iq.v1.CountResponse
+	(*WatchRequest)(nil),        // 27: iq.v1.WatchRequest
+	(*PartitionPosition)(nil),   // 28: iq.v1.PartitionPosition
+	(*WatchResponse)(nil),       // 29: iq.v1.WatchResponse
+	(*WatchEvent)(nil),          // 30: iq.v1.WatchEvent
+	(*ReadPolicy)(nil),          // 31: iq.v1.ReadPolicy
+	(*Position)(nil),            // 32: iq.v1.Position
+	(*PartitionOffset)(nil),     // 33: iq.v1.PartitionOffset
+	(*ReplicaStatus)(nil),       // 34: iq.v1.ReplicaStatus
+	(*Attempt)(nil),             // 35: iq.v1.Attempt
+	(*Decision)(nil),            // 36: iq.v1.Decision
+	(*Candidate)(nil),           // 37: iq.v1.Candidate
+	(*ReplicaRefusals)(nil),     // 38: iq.v1.ReplicaRefusals
+	(*anypb.Any)(nil),           // 39: google.protobuf.Any
+	(*durationpb.Duration)(nil), // 40: google.protobuf.Duration
 }
 var file_iq_v1_query_proto_depIdxs = []int32{
-	26, // 0: iq.v1.GetRequest.policy:type_name -> iq.v1.ReadPolicy
-	29, // 1: iq.v1.GetResponse.served:type_name -> iq.v1.ReplicaStatus
-	27, // 2: iq.v1.GetResponse.input_position:type_name -> iq.v1.Position
-	30, // 3: iq.v1.GetResponse.attempts:type_name -> iq.v1.Attempt
-	31, // 4: iq.v1.GetResponse.decision:type_name -> iq.v1.Decision
-	26, // 5: iq.v1.MultiGetRequest.policy:type_name -> iq.v1.ReadPolicy
-	11, // 6: iq.v1.MultiGetResponse.results:type_name -> iq.v1.KeyResult
-	13, // 7: iq.v1.MultiGetResponse.partitions:type_name -> iq.v1.PartitionRead
-	12, // 8: iq.v1.KeyResult.error:type_name -> iq.v1.KeyError
-	2,  // 9: iq.v1.KeyError.reason:type_name -> iq.v1.Reason
-	33, // 10: iq.v1.KeyError.refusals:type_name -> iq.v1.ReplicaRefusals
-	29, // 11: iq.v1.PartitionRead.served:type_name -> iq.v1.ReplicaStatus
-	27, // 12: iq.v1.PartitionRead.input_position:type_name -> iq.v1.Position
-	14, // 13: iq.v1.Selection.range:type_name -> iq.v1.KeyRange
-	15, // 14: iq.v1.Selection.times:type_name -> iq.v1.TimeRange
-	16, // 15: iq.v1.ScanRequest.selection:type_name -> iq.v1.Selection
-	26, // 16: iq.v1.ScanRequest.policy:type_name -> iq.v1.ReadPolicy
-	3,  // 17: iq.v1.ScanRequest.order:type_name -> iq.v1.ScanRequest.Order
-	19, // 18: iq.v1.ScanResponse.rows:type_name -> iq.v1.Row
-	13, // 19: iq.v1.ScanResponse.reads:type_name -> iq.v1.PartitionRead
-	16, // 20: iq.v1.CountRequest.selection:type_name -> iq.v1.Selection
-	26, // 21: iq.v1.CountRequest.policy:type_name -> iq.v1.ReadPolicy
-	13, // 22: iq.v1.CountResponse.reads:type_name -> iq.v1.PartitionRead
-	16, // 23: iq.v1.WatchRequest.selection:type_name -> iq.v1.Selection
-	26, // 24: iq.v1.WatchRequest.policy:type_name -> iq.v1.ReadPolicy
-	23, // 25: iq.v1.WatchRequest.from:type_name -> iq.v1.PartitionPosition
-	25, // 26: iq.v1.WatchResponse.events:type_name -> iq.v1.WatchEvent
-	13, // 27: iq.v1.WatchResponse.reads:type_name -> iq.v1.PartitionRead
-	23, // 28: iq.v1.WatchResponse.positions:type_name -> iq.v1.PartitionPosition
-	19, // 29: iq.v1.WatchEvent.row:type_name -> iq.v1.Row
-	4,  // 30: iq.v1.ReadPolicy.mode:type_name -> iq.v1.ReadPolicy.Mode
-	34, // 31: iq.v1.ReadPolicy.max_staleness:type_name -> google.protobuf.Duration
-	27, // 32: iq.v1.ReadPolicy.at_least:type_name -> iq.v1.Position
-	5,  // 33: iq.v1.ReadPolicy.prefer:type_name -> iq.v1.ReadPolicy.Prefer
-	34, // 34: iq.v1.ReadPolicy.wait:type_name -> google.protobuf.Duration
-	6,  // 35: iq.v1.ReadPolicy.isolation:type_name -> iq.v1.ReadPolicy.Isolation
-	28, // 36: iq.v1.Position.offsets:type_name -> iq.v1.PartitionOffset
-	0,  // 37: iq.v1.ReplicaStatus.role:type_name -> iq.v1.Role
-	1,  // 38: iq.v1.ReplicaStatus.state:type_name -> iq.v1.ReplicaState
-	34, // 39: iq.v1.ReplicaStatus.time_lag:type_name -> google.protobuf.Duration
-	34, // 40: iq.v1.ReplicaStatus.sample_age:type_name -> google.protobuf.Duration
-	34, // 41: iq.v1.Attempt.elapsed:type_name -> google.protobuf.Duration
-	32, // 42: iq.v1.Decision.candidates:type_name -> iq.v1.Candidate
-	29, // 43: iq.v1.Candidate.replica:type_name -> iq.v1.ReplicaStatus
-	2,  // 44: iq.v1.Candidate.reason:type_name -> iq.v1.Reason
-	32, // 45: iq.v1.ReplicaRefusals.candidates:type_name -> iq.v1.Candidate
-	30, // 46: iq.v1.ReplicaRefusals.attempts:type_name -> iq.v1.Attempt
-	7,  // 47: iq.v1.QueryService.Get:input_type -> iq.v1.GetRequest
-	9,  // 48: iq.v1.QueryService.MultiGet:input_type -> iq.v1.MultiGetRequest
-	17, // 49: iq.v1.QueryService.Scan:input_type -> iq.v1.ScanRequest
-	20, // 50: iq.v1.QueryService.Count:input_type -> iq.v1.CountRequest
-	22, // 51: iq.v1.QueryService.Watch:input_type -> iq.v1.WatchRequest
-	8,  // 52: iq.v1.QueryService.Get:output_type -> iq.v1.GetResponse
-	10, // 53: iq.v1.QueryService.MultiGet:output_type -> iq.v1.MultiGetResponse
-	18, // 54: iq.v1.QueryService.Scan:output_type -> iq.v1.ScanResponse
-	21, // 55: iq.v1.QueryService.Count:output_type -> iq.v1.CountResponse
-	24, // 56: iq.v1.QueryService.Watch:output_type -> iq.v1.WatchResponse
-	52, // [52:57] is the sub-list for method output_type
-	47, // [47:52] is the sub-list for method input_type
-	47, // [47:47] is the sub-list for extension type_name
-	47, // [47:47] is the sub-list for extension extendee
-	0,  // [0:47] is the sub-list for field type_name
+	31, // 0: iq.v1.GetRequest.policy:type_name -> iq.v1.ReadPolicy
+	34, // 1: iq.v1.GetResponse.served:type_name -> iq.v1.ReplicaStatus
+	32, // 2: iq.v1.GetResponse.input_position:type_name -> iq.v1.Position
+	35, // 3: iq.v1.GetResponse.attempts:type_name -> iq.v1.Attempt
+	36, // 4: iq.v1.GetResponse.decision:type_name -> iq.v1.Decision
+	10, // 5: iq.v1.LookupsRequest.lookups:type_name -> iq.v1.Lookup
+	7,  // 6: iq.v1.Lookup.get:type_name -> iq.v1.GetRequest
+	12, // 7: iq.v1.LookupsResponse.answers:type_name -> iq.v1.LookupAnswer
+	8,  // 8: iq.v1.LookupAnswer.get:type_name -> iq.v1.GetResponse
+	13, // 9: iq.v1.LookupAnswer.error:type_name -> iq.v1.LookupError
+	39, // 10: iq.v1.LookupError.details:type_name -> google.protobuf.Any
+	31, // 11: iq.v1.MultiGetRequest.policy:type_name -> iq.v1.ReadPolicy
+	16, // 12: iq.v1.MultiGetResponse.results:type_name -> iq.v1.KeyResult
+	18, // 13: iq.v1.MultiGetResponse.partitions:type_name -> iq.v1.PartitionRead
+	17, // 14: iq.v1.KeyResult.error:type_name -> iq.v1.KeyError
+	2,  // 15: iq.v1.KeyError.reason:type_name -> iq.v1.Reason
+	38, // 16: iq.v1.KeyError.refusals:type_name -> iq.v1.ReplicaRefusals
+	34, // 17: iq.v1.PartitionRead.served:type_name -> iq.v1.ReplicaStatus
+	32, // 18: iq.v1.PartitionRead.input_position:type_name -> iq.v1.Position
+	19, // 19: iq.v1.Selection.range:type_name -> iq.v1.KeyRange
+	20, // 20: iq.v1.Selection.times:type_name -> iq.v1.TimeRange
+	21, // 21: iq.v1.ScanRequest.selection:type_name -> iq.v1.Selection
+	31, // 22: iq.v1.ScanRequest.policy:type_name -> iq.v1.ReadPolicy
+	3,  // 23: iq.v1.ScanRequest.order:type_name -> iq.v1.ScanRequest.Order
+	24, // 24: iq.v1.ScanResponse.rows:type_name -> iq.v1.Row
+	18, // 25: iq.v1.ScanResponse.reads:type_name -> iq.v1.PartitionRead
+	21, // 26: iq.v1.CountRequest.selection:type_name -> iq.v1.Selection
+	31, // 27: iq.v1.CountRequest.policy:type_name -> iq.v1.ReadPolicy
+	18, // 28: iq.v1.CountResponse.reads:type_name -> iq.v1.PartitionRead
+	21, // 29: iq.v1.WatchRequest.selection:type_name -> iq.v1.Selection
+	31, // 30: iq.v1.WatchRequest.policy:type_name -> iq.v1.ReadPolicy
+	28, // 31: iq.v1.WatchRequest.from:type_name -> iq.v1.PartitionPosition
+	30, // 32: iq.v1.WatchResponse.events:type_name -> iq.v1.WatchEvent
+	18, // 33: iq.v1.WatchResponse.reads:type_name -> iq.v1.PartitionRead
+	28, // 34: iq.v1.WatchResponse.positions:type_name -> iq.v1.PartitionPosition
+	24, // 35: iq.v1.WatchEvent.row:type_name -> iq.v1.Row
+	4,  // 36: iq.v1.ReadPolicy.mode:type_name -> iq.v1.ReadPolicy.Mode
+	40, // 37: iq.v1.ReadPolicy.max_staleness:type_name -> google.protobuf.Duration
+	32, // 38: iq.v1.ReadPolicy.at_least:type_name -> iq.v1.Position
+	5,  // 39: iq.v1.ReadPolicy.prefer:type_name -> iq.v1.ReadPolicy.Prefer
+	40, // 40: iq.v1.ReadPolicy.wait:type_name -> google.protobuf.Duration
+	6,  // 41: iq.v1.ReadPolicy.isolation:type_name -> iq.v1.ReadPolicy.Isolation
+	33, // 42: iq.v1.Position.offsets:type_name -> iq.v1.PartitionOffset
+	0,  // 43: iq.v1.ReplicaStatus.role:type_name -> iq.v1.Role
+	1,  // 44: iq.v1.ReplicaStatus.state:type_name -> iq.v1.ReplicaState
+	40, // 45: iq.v1.ReplicaStatus.time_lag:type_name -> google.protobuf.Duration
+	40, // 46: iq.v1.ReplicaStatus.sample_age:type_name -> google.protobuf.Duration
+	40, // 47: iq.v1.Attempt.elapsed:type_name -> google.protobuf.Duration
+	37, // 48: iq.v1.Decision.candidates:type_name -> iq.v1.Candidate
+	34, // 49: iq.v1.Candidate.replica:type_name -> iq.v1.ReplicaStatus
+	2,  // 50: iq.v1.Candidate.reason:type_name -> iq.v1.Reason
+	37, // 51: iq.v1.ReplicaRefusals.candidates:type_name -> iq.v1.Candidate
+	35, // 52: iq.v1.ReplicaRefusals.attempts:type_name -> iq.v1.Attempt
+	7,  // 53: iq.v1.QueryService.Get:input_type -> iq.v1.GetRequest
+	9,  // 54: iq.v1.QueryService.Lookups:input_type -> iq.v1.LookupsRequest
+	14, // 55: iq.v1.QueryService.MultiGet:input_type -> iq.v1.MultiGetRequest
+	22, // 56: iq.v1.QueryService.Scan:input_type -> iq.v1.ScanRequest
+	25, // 57: iq.v1.QueryService.Count:input_type -> iq.v1.CountRequest
+	27, // 58: iq.v1.QueryService.Watch:input_type -> iq.v1.WatchRequest
+	8,  // 59: iq.v1.QueryService.Get:output_type -> iq.v1.GetResponse
+	11, // 60: iq.v1.QueryService.Lookups:output_type -> iq.v1.LookupsResponse
+	15, // 61: iq.v1.QueryService.MultiGet:output_type -> iq.v1.MultiGetResponse
+	23, // 62: iq.v1.QueryService.Scan:output_type -> iq.v1.ScanResponse
+	26, // 63: iq.v1.QueryService.Count:output_type -> iq.v1.CountResponse
+	29, // 64: iq.v1.QueryService.Watch:output_type -> iq.v1.WatchResponse
+	59, // [59:65] is the sub-list for method output_type
+	53, // [53:59] is the sub-list for method input_type
+	53, // [53:53] is the sub-list for extension type_name
+	53, // [53:53] is the sub-list for extension extendee
+	0,  // [0:53] is the sub-list for field type_name
 }
 
 func init() { file_iq_v1_query_proto_init() }
@@ -3038,25 +3368,25 @@ func file_iq_v1_query_proto_init() {
 	}
 	file_iq_v1_query_proto_msgTypes[0].OneofWrappers = []any{}
 	file_iq_v1_query_proto_msgTypes[1].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[2].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[4].OneofWrappers = []any{}
 	file_iq_v1_query_proto_msgTypes[7].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[8].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[9].OneofWrappers = []any{
+	file_iq_v1_query_proto_msgTypes[9].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[12].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[13].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[14].OneofWrappers = []any{
 		(*Selection_Key)(nil),
 		(*Selection_Range)(nil),
 		(*Selection_Prefix)(nil),
 	}
-	file_iq_v1_query_proto_msgTypes[12].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[19].OneofWrappers = []any{}
-	file_iq_v1_query_proto_msgTypes[22].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[17].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[24].OneofWrappers = []any{}
+	file_iq_v1_query_proto_msgTypes[27].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_iq_v1_query_proto_rawDesc), len(file_iq_v1_query_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   27,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -20,6 +20,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	QueryService_Get_FullMethodName      = "/iq.v1.QueryService/Get"
+	QueryService_Lookups_FullMethodName  = "/iq.v1.QueryService/Lookups"
 	QueryService_MultiGet_FullMethodName = "/iq.v1.QueryService/MultiGet"
 	QueryService_Scan_FullMethodName     = "/iq.v1.QueryService/Scan"
 	QueryService_Count_FullMethodName    = "/iq.v1.QueryService/Count"
@@ -36,6 +37,10 @@ const (
 type QueryServiceClient interface {
 	// Get looks one key up. A key that is absent is an answer (found = false), never an error.
 	Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error)
+	// Lookups is Get for many keys at once over one stream that stays: a lookup is answered when its answer is known, in any
+	// order, and several share a message. It costs a fraction of a Get each. What one of them meets is its own affair: the
+	// stream ends with an error only when a message makes no sense.
+	Lookups(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LookupsRequest, LookupsResponse], error)
 	// MultiGet looks many keys up, each partition's at one position. A key that could not be read carries its own error.
 	MultiGet(ctx context.Context, in *MultiGetRequest, opts ...grpc.CallOption) (*MultiGetResponse, error)
 	// Scan streams the entries of a range of keys and times, over all partitions in the order of their keys. It ends with OK
@@ -65,6 +70,19 @@ func (c *queryServiceClient) Get(ctx context.Context, in *GetRequest, opts ...gr
 	return out, nil
 }
 
+func (c *queryServiceClient) Lookups(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[LookupsRequest, LookupsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[0], QueryService_Lookups_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[LookupsRequest, LookupsResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QueryService_LookupsClient = grpc.BidiStreamingClient[LookupsRequest, LookupsResponse]
+
 func (c *queryServiceClient) MultiGet(ctx context.Context, in *MultiGetRequest, opts ...grpc.CallOption) (*MultiGetResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(MultiGetResponse)
@@ -77,7 +95,7 @@ func (c *queryServiceClient) MultiGet(ctx context.Context, in *MultiGetRequest, 
 
 func (c *queryServiceClient) Scan(ctx context.Context, in *ScanRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ScanResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[0], QueryService_Scan_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[1], QueryService_Scan_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +124,7 @@ func (c *queryServiceClient) Count(ctx context.Context, in *CountRequest, opts .
 
 func (c *queryServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[1], QueryService_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &QueryService_ServiceDesc.Streams[2], QueryService_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -133,6 +151,10 @@ type QueryService_WatchClient = grpc.ServerStreamingClient[WatchResponse]
 type QueryServiceServer interface {
 	// Get looks one key up. A key that is absent is an answer (found = false), never an error.
 	Get(context.Context, *GetRequest) (*GetResponse, error)
+	// Lookups is Get for many keys at once over one stream that stays: a lookup is answered when its answer is known, in any
+	// order, and several share a message. It costs a fraction of a Get each. What one of them meets is its own affair: the
+	// stream ends with an error only when a message makes no sense.
+	Lookups(grpc.BidiStreamingServer[LookupsRequest, LookupsResponse]) error
 	// MultiGet looks many keys up, each partition's at one position. A key that could not be read carries its own error.
 	MultiGet(context.Context, *MultiGetRequest) (*MultiGetResponse, error)
 	// Scan streams the entries of a range of keys and times, over all partitions in the order of their keys. It ends with OK
@@ -154,6 +176,9 @@ type UnimplementedQueryServiceServer struct{}
 
 func (UnimplementedQueryServiceServer) Get(context.Context, *GetRequest) (*GetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
+}
+func (UnimplementedQueryServiceServer) Lookups(grpc.BidiStreamingServer[LookupsRequest, LookupsResponse]) error {
+	return status.Error(codes.Unimplemented, "method Lookups not implemented")
 }
 func (UnimplementedQueryServiceServer) MultiGet(context.Context, *MultiGetRequest) (*MultiGetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MultiGet not implemented")
@@ -205,6 +230,13 @@ func _QueryService_Get_Handler(srv interface{}, ctx context.Context, dec func(in
 	}
 	return interceptor(ctx, in, info, handler)
 }
+
+func _QueryService_Lookups_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(QueryServiceServer).Lookups(&grpc.GenericServerStream[LookupsRequest, LookupsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type QueryService_LookupsServer = grpc.BidiStreamingServer[LookupsRequest, LookupsResponse]
 
 func _QueryService_MultiGet_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(MultiGetRequest)
@@ -285,6 +317,12 @@ var QueryService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Lookups",
+			Handler:       _QueryService_Lookups_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
 		{
 			StreamName:    "Scan",
 			Handler:       _QueryService_Scan_Handler,
