@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,6 +36,18 @@ const (
 	defaultHeap = "512m"
 )
 
+// QuickStart returns the flags that halve the start of a small heap: serial collection and the first compiler alone. A broker
+// so started takes more processor time for each record than one with Server.
+func QuickStart() []string { return []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"} }
+
+// Server returns the flags with which Kafka's own start script runs a broker (KAFKA_JVM_PERFORMANCE_OPTS in
+// kafka-run-class.sh of Kafka 4).
+func Server() []string {
+	return []string{
+		"-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+	}
+}
+
 //go:embed log4j2.xml
 var log4j2 []byte
 
@@ -51,6 +64,9 @@ type Options struct {
 	Dir string
 	// Heap is Java's -Xmx: a number with k, m or g. Default 512m.
 	Heap string
+	// JVMFlags choose the broker's garbage collector and compiler. Default: QuickStart, which suits tests. Measurements
+	// want Server.
+	JVMFlags []string
 	// Properties overrides the broker's configuration. Where it listens and keeps its data, its id and its roles
 	// cannot be overridden.
 	Properties map[string]string
@@ -110,6 +126,9 @@ func prepare(ctx context.Context, opts Options) (*Broker, error) {
 	}
 	if opts.Heap == "" {
 		opts.Heap = defaultHeap
+	}
+	if opts.JVMFlags == nil {
+		opts.JVMFlags = QuickStart()
 	}
 	if !heapSize.MatchString(opts.Heap) {
 		return nil, fmt.Errorf("option Heap %q: want a number with k, m or g, like %s", opts.Heap, defaultHeap)
@@ -185,7 +204,7 @@ func (b *Broker) format(ctx context.Context) error {
 		return err
 	}
 	b.clusterID = newClusterID()
-	cmd := b.javaCommand(ctx, "-Xmx128m", "kafka.tools.StorageTool", "format", "-t", b.clusterID, "-c", b.file("server.properties"))
+	cmd := b.javaCommand(ctx, append([]string{"-Xmx128m"}, QuickStart()...), "kafka.tools.StorageTool", "format", "-t", b.clusterID, "-c", b.file("server.properties"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("format %s: %w: %s", b.place.dataDir, errors.Join(err, context.Cause(ctx)), tail(out))
 	}
@@ -198,7 +217,7 @@ func (b *Broker) spawnServer(ctx context.Context) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := b.javaCommand(context.WithoutCancel(ctx), "-Xmx"+b.opts.Heap, "kafka.Kafka", b.file("server.properties"))
+	cmd := b.javaCommand(context.WithoutCancel(ctx), append([]string{"-Xmx" + b.opts.Heap}, b.opts.JVMFlags...), "kafka.Kafka", b.file("server.properties"))
 	cmd.Stdout = logFile
 	if b.opts.Log != nil {
 		cmd.Stdout = io.MultiWriter(logFile, b.opts.Log)
@@ -207,14 +226,11 @@ func (b *Broker) spawnServer(ctx context.Context) (*process, error) {
 	return spawn(cmd, logFile)
 }
 
-// javaCommand is Java with the jars, a heap bound, a main class and its arguments. Serial collection and the first
-// compiler alone halve the start of a small heap.
-func (b *Broker) javaCommand(ctx context.Context, heap, class string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, b.java, append([]string{
-		heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
-		"-Dlog4j2.configurationFile=" + b.file("log4j2.xml"),
-		"-cp", filepath.Join(b.jars, "*"), class,
-	}, args...)...)
+// javaCommand is Java with flags, the jars, a main class and its arguments.
+func (b *Broker) javaCommand(ctx context.Context, flags []string, class string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, b.java, slices.Concat(flags, []string{
+		"-Dlog4j2.configurationFile=" + b.file("log4j2.xml"), "-cp", filepath.Join(b.jars, "*"), class,
+	}, args)...)
 	cmd.Dir = b.opts.Dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C.UTF-8") // or Java cannot open a file whose name is not ASCII
 	cmd.WaitDelay = time.Second

@@ -41,7 +41,7 @@ func (r *run) startKafka(ctx context.Context) error {
 	if r.o.Kafka == kafkaReal {
 		r.say("starting a real Kafka; the first time its jars are downloaded with Maven")
 		var b *kafkabroker.Broker
-		if b, err = kafkabroker.Start(ctx, kafkabroker.Options{Dir: r.file("kafka"), Heap: brokerHeap}); err == nil {
+		if b, err = kafkabroker.Start(ctx, kafkabroker.Options{Dir: r.file("kafka"), Heap: brokerHeap, JVMFlags: kafkabroker.Server()}); err == nil {
 			r.broker, r.brokers = b, b.Addr()
 		}
 	} else {
