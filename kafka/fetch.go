@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,7 +19,7 @@ import (
 const (
 	fetchMaxWait        = 100 * time.Millisecond // how long a broker holds an empty fetch, hence how late a new partition joins
 	fetchMaxBytes       = 32 << 20               // of one reply
-	fetchPartitionBytes = 4 << 20                // of one partition in it
+	fetchPartitionBytes = 4 << 20                // of one partition in it, unless its cursor is Sized
 	fetchTimeout        = 10 * time.Second       // a fetch that got no reply
 )
 
@@ -32,11 +33,21 @@ type Cursor interface {
 	Deliver(ctx context.Context, b Batch)
 }
 
+// A Sized cursor says how much it wants. Kafka counts bytes as they are on its disk, compressed and in whole batches: a
+// partition whose next batch is larger than what is wanted gets nothing, unless it stands first in the request. Each fetch
+// begins with another partition, so none starves.
+type Sized interface {
+	Cursor
+	// Want is the most bytes that the next fetch should bring, at least 1.
+	Want() int32
+}
+
 // A Batch is what one fetch brought of one partition, under read_committed.
 type Batch struct {
 	From    int64         // the offset that was asked for
 	TopicID [16]byte      // the topic that was asked; zero when not known
 	Records []*kgo.Record // committed data records only
+	Bytes   int           // what came over the wire, compressed
 	Next    int64         // where to go on: past control records, aborted records and compaction gaps
 	Start   int64         // the log's start offset, -1 when not told
 	End     int64         // the high watermark, -1 when not told
@@ -54,6 +65,7 @@ type Fetcher struct {
 	wake    chan struct{} // holds a token when a cursor was added
 
 	codec kgo.Decompressor
+	turns atomic.Uint32 // the number of fetches, by which they take turns to begin with a partition
 }
 
 // NewFetcher makes a fetcher of the cursors that cursors returns, which it calls often. cl is best the fetcher's own,
@@ -146,13 +158,15 @@ func (f *Fetcher) once(ctx context.Context, broker int32, cursors []Cursor) erro
 	names := make(map[[16]byte]string)
 	ids := make(map[string][16]byte)
 	topics := make(map[string]int)
-	for _, c := range cursors {
+	first := int(f.turns.Add(1) % uint32(len(cursors)))
+	for i := range cursors {
+		c := cursors[(first+i)%len(cursors)]
 		tp, next, ok := c.At()
 		if _, twice := byName[tp]; !ok || twice {
 			continue // closed since, or an old life of the same partition: it gets the next fetch
 		}
 		byName[tp] = asked{c, next}
-		i, seen := topics[tp.Topic]
+		at, seen := topics[tp.Topic]
 		if !seen {
 			rt := kmsg.NewFetchRequestTopic()
 			rt.Topic = tp.Topic
@@ -160,14 +174,17 @@ func (f *Fetcher) once(ctx context.Context, broker int32, cursors []Cursor) erro
 				rt.TopicID = s.ID
 				names[s.ID], ids[tp.Topic] = tp.Topic, s.ID
 			}
-			i = len(req.Topics)
-			topics[tp.Topic] = i
+			at = len(req.Topics)
+			topics[tp.Topic] = at
 			req.Topics = append(req.Topics, rt)
 		}
 		rp := kmsg.NewFetchRequestTopicPartition()
 		rp.Partition, rp.FetchOffset, rp.PartitionMaxBytes = tp.Partition, next, fetchPartitionBytes
+		if sized, ok := c.(Sized); ok {
+			rp.PartitionMaxBytes = sized.Want()
+		}
 		rp.CurrentLeaderEpoch, rp.LastFetchedEpoch, rp.LogStartOffset = -1, -1, -1
-		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rp)
+		req.Topics[at].Partitions = append(req.Topics[at].Partitions, rp)
 	}
 	rctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -221,6 +238,6 @@ func (f *Fetcher) decode(topic string, p *kmsg.FetchResponseTopicPartition, from
 		Topic:          topic,
 		Partition:      p.Partition,
 	}, p, f.codec, nil)
-	b = Batch{From: from, Records: fp.Records, Next: max(next, from), Start: p.LogStartOffset, End: p.HighWatermark, Err: fp.Err}
+	b = Batch{From: from, Records: fp.Records, Bytes: len(p.RecordBatches), Next: max(next, from), Start: p.LogStartOffset, End: p.HighWatermark, Err: fp.Err}
 	return b, nil
 }

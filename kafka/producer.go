@@ -82,7 +82,7 @@ func NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer, error) {
 		// No RecordDeliveryTimeout: the client counts it from the record's timestamp, and event times are old.
 		kgo.ProducerBatchMaxBytesFn(func(topic string) int32 { return cfg.Limits.of(topic) }),
 		kgo.MaxBufferedRecords(maxBufferedRecords),
-		kgo.ProducerLinger(0),
+		kgo.ProducerLinger(producerLinger),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.MaxProduceRequestsInflightPerBroker(1),
 	})...)
@@ -96,8 +96,14 @@ func NewProducer(ctx context.Context, cfg ProducerConfig) (*Producer, error) {
 	return &Producer{cl: cl}, nil
 }
 
-// maxBufferedRecords bounds the records on their way to Kafka.
-const maxBufferedRecords = 100_000
+const (
+	// maxBufferedRecords bounds the records on their way to Kafka.
+	maxBufferedRecords = 100_000
+	// producerLinger is how long a batch that is not full waits for more. Nobody sees a record before its transaction ends,
+	// which begins with a Flush that waits for nothing; without a pause the first record of a transaction would travel
+	// alone, and all others wait for its return.
+	producerLinger = time.Second
+)
 
 // InTxn says whether a transaction has begun and End was not called.
 func (p *Producer) InTxn() bool { return p.inTxn }
@@ -118,11 +124,17 @@ func (p *Producer) Begin() error {
 	return nil
 }
 
-// Produce sends a record in the transaction. placed, when given, learns the offset it got; it is called by one goroutine
-// at a time and never after Flush has returned.
-func (p *Producer) Produce(ctx context.Context, task metadata.TaskID, rec *kgo.Record, placed func(offset int64)) {
+// Produce sends a record in the transaction; done is of Outcome. Several goroutines may produce at a time. The record must
+// not be written to until Flush has returned.
+func (p *Producer) Produce(ctx context.Context, rec *kgo.Record, done func(*kgo.Record, error)) {
 	p.produced.Store(true)
-	p.cl.Produce(ctx, rec, func(rec *kgo.Record, err error) {
+	p.cl.Produce(ctx, rec, done)
+}
+
+// Outcome is what Produce tells how its record fared, one for all records of a task. placed, when given, learns the offset of
+// each record that Kafka took; it is called by one goroutine at a time and never after Flush has returned.
+func (p *Producer) Outcome(task metadata.TaskID, placed func(offset int64)) func(*kgo.Record, error) {
+	return func(rec *kgo.Record, err error) {
 		if err == nil {
 			if placed != nil {
 				placed(rec.Offset)
@@ -134,7 +146,7 @@ func (p *Producer) Produce(ctx context.Context, task metadata.TaskID, rec *kgo.R
 		if p.mu.failed == nil {
 			p.mu.failed = &ProduceError{Task: task, Topic: rec.Topic, Partition: rec.Partition, Key: rec.Key, Bytes: len(rec.Key) + len(rec.Value), Err: err}
 		}
-	})
+	}
 }
 
 // Flush waits until Kafka has answered for each record, and says which failed first. The client would commit what

@@ -11,19 +11,18 @@ import (
 	"github.com/iqgate/iqgate/store"
 )
 
-// changelogRecord is a change of the store as Kafka Streams 4.x writes it.
-func (s *taskStore) changelogRecord(c store.Change) (*kgo.Record, error) {
+// changelogRecord makes rec a change of the store as Kafka Streams 4.x writes it.
+func (s *taskStore) changelogRecord(c store.Change, rec *kgo.Record) error {
 	key, value, ms, err := s.overlay.Schema().ToChangelog(c)
 	if err != nil {
-		return nil, fmt.Errorf("store %s: %w", s.info.id, err)
+		return fmt.Errorf("store %s: %w", s.info.id, err)
 	}
 	if key == nil {
 		key = []byte{} // an empty key is a key
 	}
-	return &kgo.Record{
-		Topic: s.info.changelog.Topic, Partition: s.info.changelog.Partition,
-		Key: key, Value: value, Timestamp: time.UnixMilli(ms),
-	}, nil
+	rec.Topic, rec.Partition = s.info.changelog.Topic, s.info.changelog.Partition
+	rec.Key, rec.Value, rec.Timestamp = key, value, time.UnixMilli(ms)
+	return nil
 }
 
 // placed takes note of the changelog offset that the next record of the commit got.

@@ -75,8 +75,9 @@ type replica struct {
 	caughtUp   atomic.Bool   // has passed restoreEnd
 	changes    serve.Changes // for those who watch
 	broken     atomic.Pointer[brokenStore]
-	resting    atomic.Int64 // until when the tail leaves it alone, in nanoseconds of set.base
-	foreign    atomic.Int64 // records of the changelog that were skipped, see skipForeign
+	resting    atomic.Int64  // until when the tail leaves it alone, in nanoseconds of set.base
+	reads      atomic.Uint32 // so many reads have begun, see pace
+	foreign    atomic.Int64  // records of the changelog that were skipped, see skipForeign
 	// foreignSaid is when the log told of them last; the token's holder alone.
 	foreignSaid time.Time
 	openAfter   time.Time    // not before a store that could not be opened is tried again; the token's holder alone

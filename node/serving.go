@@ -155,6 +155,7 @@ func (r *replica) Settle(ctx context.Context) error {
 
 // Read implements serve.Replica.
 func (r *replica) Read(look func(*store.KV) (store.Checkpoint, error)) (metadata.Replica, error) {
+	r.reads.Add(1)
 	// What makes an active's answer good must hold before the read as well as after it.
 	was, flying := *r.now.Load(), r.flight.Load()
 	held := r.set.lease.Valid(time.Now())

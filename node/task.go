@@ -46,7 +46,8 @@ type activeTask struct {
 	position metadata.Position                 // input offsets whose records' effects are in the overlay
 	dirty    map[metadata.TopicPartition]int64 // those that moved since the last commit
 	counts   *runCounts
-	changed  func() bool // says whether a source topic has another partition count than the stores
+	changed  func() bool              // says whether a source topic has another partition count than the stores
+	sent     func(*kgo.Record, error) // hears of what was sent to a sink
 
 	retryAt time.Time // when a failed task is tried again
 }
@@ -70,6 +71,7 @@ func (w *worker) newRun(t *activeTask, p *promotion) error {
 	committed := p.committed
 	t.stores, t.inputs, t.counts = nil, nil, &runCounts{}
 	t.changed = func() bool { return w.countsChanged(t.info) }
+	t.sent = w.producer.Outcome(t.info.id, nil)
 	places := make(map[string]*placement, len(t.info.stores)) // by partitioner
 	t.position = make(metadata.Position, len(committed))
 	t.dirty = make(map[metadata.TopicPartition]int64, len(committed))
@@ -100,7 +102,7 @@ func (w *worker) newRun(t *activeTask, p *promotion) error {
 	t.task = task
 	for _, tp := range t.info.inputs {
 		t.position[tp] = committed[tp]
-		t.inputs = append(t.inputs, newInput(tp, t.info.id, committed[tp], w.signal))
+		t.inputs = append(t.inputs, newInput(tp, t.info.id, committed[tp], w.signal, w.fetch))
 	}
 	return nil
 }
@@ -206,7 +208,7 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 		for _, h := range r.Headers {
 			rec.Headers = append(rec.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
 		}
-		o.w.producer.Produce(o.w.ctx, o.t.info.id, rec, nil)
+		o.w.producer.Produce(o.w.ctx, rec, o.t.sent)
 	}
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
@@ -71,10 +73,8 @@ func (w *worker) commit() (err error) {
 	if err := w.step(stepProduce); err != nil {
 		return err
 	}
-	for _, t := range dirty {
-		if err := w.produceChanges(ctx, t); err != nil {
-			return err
-		}
+	if err := w.each(dirty, func(t *activeTask) error { return w.produceChanges(ctx, t) }); err != nil {
+		return err
 	}
 	if err := w.step(stepFlush); err != nil {
 		return err
@@ -156,12 +156,13 @@ func (w *worker) commitOffsets(ctx context.Context, produced bool, offsets map[m
 func (w *worker) produceChanges(ctx context.Context, t *activeTask) error {
 	for _, s := range t.stores {
 		s.changes, s.first, s.last = s.overlay.Changes(), unknownOffset, unknownOffset
-		for _, c := range s.changes {
-			rec, err := s.changelogRecord(c)
-			if err != nil {
+		records := make([]kgo.Record, len(s.changes)) // at once: they live and end together
+		done := w.producer.Outcome(t.info.id, s.placed)
+		for i, c := range s.changes {
+			if err := s.changelogRecord(c, &records[i]); err != nil {
 				return err
 			}
-			w.producer.Produce(ctx, t.info.id, rec, s.placed)
+			w.producer.Produce(ctx, &records[i], done)
 		}
 	}
 	return nil
@@ -186,41 +187,60 @@ func (r *replica) land() {
 	}
 }
 
-// committed applies what Kafka has committed.
+// committed applies what Kafka has committed, the tasks in parallel.
 func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
+	var one sync.Mutex
+	err := w.each(dirty, func(t *activeTask) error {
+		return t.apply(func() error {
+			if step == nil {
+				return nil
+			}
+			one.Lock()
+			defer one.Unlock()
+			return step(stepApplied)
+		})
+	})
 	for _, t := range dirty {
-		input := maps.Clone(t.position)
-		at := store.Checkpoint{Input: make(map[store.TopicPartition]int64, len(input))}
-		for tp, offset := range input {
-			at.Input[store.TopicPartition(tp)] = offset
+		if len(t.dirty) == 0 { // applied
+			w.tellSkipped(t)
 		}
-		for _, s := range t.stores {
-			at.Position = s.kv.Position()
-			if len(s.changes) > 0 {
-				from := at.Position
-				at.Position = s.last + 1
-				if err := s.kv.Apply(s.changes, at); err != nil {
-					s.replica.applyFailed(err)
-					return fmt.Errorf("apply to store %s: %w", s.info.id, err)
-				}
-				s.replica.changes.Committed(s.kv, from, at.Position, s.first, s.changes)
-			}
-			s.overlay.Reset()
-			s.changes = nil
-			s.replica.input.Store(&input)
-			s.replica.land()
-			if step != nil {
-				if err := step(stepApplied); err != nil {
-					return err
-				}
-			}
-		}
-		t.task.Commit()
-		w.tellSkipped(t)
-		clear(t.dirty)
+	}
+	if err != nil {
+		return err
 	}
 	w.failures = 0
 	w.news.announce()
+	return nil
+}
+
+// apply applies a task's committed changes to its stores, and calls applied after each.
+func (t *activeTask) apply(applied func() error) error {
+	input := maps.Clone(t.position)
+	at := store.Checkpoint{Input: make(map[store.TopicPartition]int64, len(input))}
+	for tp, offset := range input {
+		at.Input[store.TopicPartition(tp)] = offset
+	}
+	for _, s := range t.stores {
+		at.Position = s.kv.Position()
+		if len(s.changes) > 0 {
+			from := at.Position
+			at.Position = s.last + 1
+			if err := s.kv.Apply(s.changes, at); err != nil {
+				s.replica.applyFailed(err)
+				return fmt.Errorf("apply to store %s: %w", s.info.id, err)
+			}
+			s.replica.changes.Committed(s.kv, from, at.Position, s.first, s.changes)
+		}
+		s.overlay.Reset()
+		s.changes = nil
+		s.replica.input.Store(&input)
+		s.replica.land()
+		if err := applied(); err != nil {
+			return err
+		}
+	}
+	t.task.Commit()
+	clear(t.dirty)
 	return nil
 }
 

@@ -12,7 +12,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/iqgate/iqgate/group"
@@ -64,6 +63,7 @@ type worker struct {
 	generation metadata.Generation
 	producer   *kafka.Producer
 	limits     kafka.BatchLimits
+	pace       pace
 	ctx        context.Context // of the transaction in progress; replaced by reset
 	failures   int             // resets since the last good commit
 	resumeAt   time.Time       // when a producer may be made again
@@ -82,9 +82,6 @@ type worker struct {
 	fenced     sync.Map // transactional id -> generation for which it was fenced
 	warned     sync.Map // inputs of which warnOfForgottenOffsets has spoken
 }
-
-// maxParallel bounds the tasks that process at a time; they share the cores.
-const maxParallel = 8
 
 // run works until ctx ends, then commits what is done and gives everything back.
 func (w *worker) run(ctx context.Context) error {
@@ -312,20 +309,15 @@ func (w *worker) processSome() (int, error) {
 	}
 	limit := max(1, w.cfg.MaxPollRecords/len(ready))
 	var total atomic.Int64
-	var g errgroup.Group
-	g.SetLimit(maxParallel)
-	for _, t := range ready {
-		g.Go(func() error {
-			n, err := t.process(limit)
-			total.Add(int64(n))
-			var input *inputError
-			if err == nil || errors.As(err, &input) && errors.Is(err, kerr.OffsetOutOfRange) {
-				return err // a promotion finds out where to go on
-			}
-			return &taskError{task: t, err: err}
-		})
-	}
-	err := g.Wait()
+	err := w.each(ready, func(t *activeTask) error {
+		n, err := t.process(limit)
+		total.Add(int64(n))
+		var input *inputError
+		if err == nil || errors.As(err, &input) && errors.Is(err, kerr.OffsetOutOfRange) {
+			return err // a promotion finds out where to go on
+		}
+		return &taskError{task: t, err: err}
+	})
 	return int(total.Load()), err
 }
 
