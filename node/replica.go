@@ -76,7 +76,7 @@ type replica struct {
 	changes    serve.Changes // for those who watch
 	broken     atomic.Pointer[brokenStore]
 	resting    atomic.Int64  // until when the tail leaves it alone, in nanoseconds of set.base
-	reads      atomic.Uint32 // so many reads have begun, see pace
+	reads      atomic.Uint32 // so many reads have begun, see readRoom
 	foreign    atomic.Int64  // records of the changelog that were skipped, see skipForeign
 	// foreignSaid is when the log told of them last; the token's holder alone.
 	foreignSaid time.Time

@@ -63,7 +63,7 @@ type worker struct {
 	generation metadata.Generation
 	producer   *kafka.Producer
 	limits     kafka.BatchLimits
-	pace       pace
+	room       readRoom
 	ctx        context.Context // of the transaction in progress; replaced by reset
 	failures   int             // resets since the last good commit
 	resumeAt   time.Time       // when a producer may be made again

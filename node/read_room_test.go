@@ -6,9 +6,9 @@ import (
 )
 
 // The tasks leave a processor free while there are reads, and for a while after.
-func TestPaceLeavesRoomForReads(t *testing.T) {
+func TestTasksLeaveRoomForReads(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p readRoom
 	start := time.Now()
 	for _, c := range []struct {
 		after      time.Duration
