@@ -86,6 +86,17 @@ var methods = map[string]method{
 		return []Access{{Action: Control}}
 	}),
 
+	// A verification reads all of a store and tells keys that differ; it is for whoever runs the cluster.
+	iqv1.VerifyService_VerifyReplica_FullMethodName: of(func(*iqv1.VerifyReplicaRequest) []Access {
+		return []Access{{Action: Control}}
+	}),
+	iqv1.VerifyService_PinState_FullMethodName: of(func(*iqv1.PinStateRequest) []Access {
+		return []Access{{Action: Control}}
+	}),
+	iqv1.VerifyService_DigestState_FullMethodName: of(func(*iqv1.DigestStateRequest) []Access {
+		return []Access{{Action: Control}}
+	}),
+
 	// Health is asked by load balancers, which know no secret, and by nodes of one another before an eviction. It tells
 	// whether a service that one names is served.
 	healthpb.Health_Check_FullMethodName: {public: true},

@@ -52,6 +52,7 @@ type target struct {
 	query    iqv1.QueryServiceClient
 	metadata iqv1.MetadataServiceClient
 	control  iqv1.ControlServiceClient
+	verify   iqv1.VerifyServiceClient
 	close    func() error
 	// lookups is nil without WithLookups.
 	lookups *lookups
@@ -112,6 +113,7 @@ func newTarget(name string, conn grpc.ClientConnInterface, closeConn func() erro
 		query:    iqv1.NewQueryServiceClient(conn),
 		metadata: iqv1.NewMetadataServiceClient(conn),
 		control:  iqv1.NewControlServiceClient(conn),
+		verify:   iqv1.NewVerifyServiceClient(conn),
 		close:    closeConn,
 	}
 }

@@ -85,9 +85,6 @@ type replica struct {
 	released    atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
 }
 
-// brokenStore is why a store has to be dropped and rebuilt, or cannot be opened.
-type brokenStore struct{ reason string }
-
 const unknownOffset = -1
 
 func newReplica(set *replicaSet, id metadata.Partition, task metadata.TaskID, changelog metadata.TopicPartition, schema store.Schema, dir string) *replica {
@@ -171,12 +168,12 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 		return // asked for in an earlier life
 	}
 	if id := kv.ID().TopicID; b.TopicID != id && b.TopicID != [16]byte{} && id != [16]byte{} {
-		r.breakDown("the changelog topic was made anew") // its log may have outgrown the position already
+		r.breakDown(&brokenStore{reason: "the changelog topic was made anew"}) // its log may have outgrown the position already
 		return
 	}
 	if b.Err != nil {
 		if errors.Is(b.Err, kerr.OffsetOutOfRange) {
-			r.breakDown(fmt.Sprintf("position %d is outside the changelog, which starts at %d and ends at %d", b.From, b.Start, b.End))
+			r.breakDown(&brokenStore{reason: fmt.Sprintf("position %d is outside the changelog, which starts at %d and ends at %d", b.From, b.Start, b.End)})
 			return
 		}
 		r.set.log.Error("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Int64("offset", b.From), slog.Any("error", b.Err))
@@ -230,13 +227,13 @@ func (r *replica) applyFailed(err error) {
 		r.rest(noSpaceRest)
 		return
 	}
-	r.breakDown("apply: " + err.Error())
+	r.breakDown(&brokenStore{reason: "apply: " + err.Error(), damaged: true})
 }
 
 // breakDown marks the store to be dropped and rebuilt from the changelog; the replica set does it. Readers keep what
-// they have until then, but nobody knows its lag.
-func (r *replica) breakDown(reason string) {
-	r.broken.Store(&brokenStore{reason: reason})
+// they have until then, but nobody knows its lag. A task that runs on it lets go of it.
+func (r *replica) breakDown(b *brokenStore) {
+	r.broken.Store(b)
 	r.caughtUp.Store(false)
 	r.stand(func(s standing) standing {
 		s.state = metadata.StateSuspended
@@ -269,28 +266,20 @@ func (r *replica) open(ctx context.Context) error {
 		Application: r.set.application, Store: r.id.Store, Partition: r.id.Partition,
 		Changelog: r.changelog.Topic, TopicID: topic.ID, Schema: r.schema,
 	}
-	reason := ""
-	if b := r.broken.Load(); b != nil {
-		reason = b.reason
-	}
+	why := r.broken.Load()
 	var kv *store.KV
-	if reason == "" {
-		kv, err = store.Open(r.dir, id, r.set.storeOptions)
-		var identity *store.IdentityError
-		switch {
-		case errors.As(err, &identity) || errors.Is(err, store.ErrCorrupt):
-			reason = err.Error()
-		case err != nil:
-			return fmt.Errorf("open store %s: %w", r.id, err)
-		case kv.Position() >= 0 && kv.Position() < start:
-			reason = fmt.Sprintf("checkpoint %d < log start %d", kv.Position(), start)
-		case kv.Position() > end:
-			reason = fmt.Sprintf("checkpoint %d > log end %d", kv.Position(), end)
+	if why == nil {
+		if kv, err = store.Open(r.dir, id, r.set.storeOptions); err != nil {
+			if why = unfit(err); why == nil {
+				return fmt.Errorf("open store %s: %w", r.id, err)
+			}
+		} else {
+			why = outside(kv.Position(), start, end)
 		}
 	}
-	if reason != "" {
+	if why != nil {
 		r.set.log.Warn("rebuilt", slog.String("store", r.id.Store), slog.Int("partition", int(r.id.Partition)),
-			slog.String("reason", reason), slog.Int64("start", start), slog.Int64("end", end))
+			slog.String("reason", why.reason), slog.Int64("start", start), slog.Int64("end", end))
 		for _, old := range []*store.KV{kv, r.kv.Swap(nil)} {
 			if old == nil {
 				continue
@@ -299,7 +288,7 @@ func (r *replica) open(ctx context.Context) error {
 				return fmt.Errorf("close store %s to rebuild it: %w", r.id, err)
 			}
 		}
-		if err := store.Remove(r.dir); err != nil {
+		if err := r.clear(why); err != nil {
 			return fmt.Errorf("drop store %s to rebuild it: %w", r.id, err)
 		}
 		if kv, err = store.Open(r.dir, id, r.set.storeOptions); err != nil {

@@ -51,7 +51,7 @@ func TestBrokenStoreKnowsNoLag(t *testing.T) {
 	if got := r.lag(standby, 1000, nil, base.Add(time.Second)); got.Offsets != 0 || got.Time != time.Second {
 		t.Errorf("%+v", got)
 	}
-	r.breakDown("position 1000 is outside the changelog, which starts at 0 and ends at 5")
+	r.breakDown(&brokenStore{reason: "position 1000 is outside the changelog, which starts at 0 and ends at 5"})
 	for _, s := range []standing{*r.now.Load(), standby, {metadata.RoleActive, metadata.StateRunning, 1}} {
 		got := r.lag(s, 1000, nil, base.Add(time.Second))
 		if got.Offsets != metadata.LagUnknown || got.Time != metadata.LagUnknown {

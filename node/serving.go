@@ -183,6 +183,13 @@ func (r *replica) Read(look func(*store.KV) (store.Checkpoint, error)) (metadata
 	return seen, nil
 }
 
+// Damaged implements serve.Replica.
+func (r *replica) Damaged(err error) {
+	if r.broken.Load() == nil {
+		r.breakDown(&brokenStore{reason: err.Error(), damaged: true})
+	}
+}
+
 // State implements serve.Replica.
 func (r *replica) State() metadata.State { return r.now.Load().state }
 

@@ -98,6 +98,10 @@ func (w *worker) run(ctx context.Context) error {
 		w.retryFailed() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
 		w.startPromoted()
 		w.answerPeeks()
+		if err := w.damaged(); err != nil {
+			w.reset(err)
+			continue
+		}
 		n, err := w.processSome()
 		if err == nil && w.commitDue() {
 			err = w.commit() //nolint:contextcheck // a transaction has a context of its own, see newTxnContext

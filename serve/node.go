@@ -58,6 +58,8 @@ type Replica interface {
 	KV() *store.KV
 	// Broken says that the store is about to be rebuilt.
 	Broken() bool
+	// Damaged takes note that a look at the store failed with store.ErrCorrupt: it is dropped and rebuilt.
+	Damaged(error)
 	// Changelog is the changelog's partition.
 	Changelog() metadata.TopicPartition
 	// Changes hands out what is applied to the store.

@@ -52,6 +52,9 @@ func (s *Server) read(ctx context.Context, p policy, id metadata.Partition, look
 // readFailed says what a failure of the store is to a caller.
 func (s *Server) readFailed(id metadata.Partition, err error) error {
 	if errors.Is(err, store.ErrCorrupt) {
+		if r := s.node().Replica(id); r != nil {
+			r.Damaged(err)
+		}
 		return &iqerr.CorruptError{Node: s.cfg.NodeID, Store: id.Store, Partition: id.Partition, Problem: "its data are damaged; they are rebuilt from the changelog"}
 	}
 	return err

@@ -38,10 +38,16 @@
 // (witness.go: numbered entries among the data, the newest of which must all be there). Another identity is an
 // IdentityError. After a power loss (not after a mere kill), with SyncWrites off, an older log may be missing while a
 // newer one is there; so the marker remembers the boot id, and what was not closed before a reboot is refused.
-// A large value whose file is gone is found when it is read: a stored value is never empty, Badger's answer is.
+// A large value whose file is gone, or that does not fit its checksum, is found when it is read: a stored value is never
+// empty, Badger's answer is.
+//
+// Badger itself trusts its files: it ends the process, deletes newer tables, or answers "no such key" when they are damaged. So
+// Open looks at all of them first (inspect.go): the manifest whole, every table there with a sound index, logs whole, after an
+// orderly end exactly the files that were there; and the blocks of tables that it does not know, by size, time and end, from
+// an earlier look. A disk that rots without a trace in a file's time is found by Scrub, not by a Get.
 // Empty log files, which a kill during a rotation leaves and with which Badger does not open, are removed first.
 //
-// What is refused is to be removed (Remove) and rebuilt from its changelog. Whether the position lies within the
+// What is refused is to be removed (Remove), or moved aside for somebody to look at (Quarantine), and rebuilt from its changelog. Whether the position lies within the
 // changelog is for the caller to judge.
 //
 // # Copies

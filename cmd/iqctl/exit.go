@@ -23,6 +23,7 @@ const (
 	exitUnavailable = 5
 	exitLost        = 6
 	exitDenied      = 7
+	exitDiffers     = 8
 )
 
 const exitHelp = `  0  done
@@ -32,7 +33,8 @@ const exitHelp = `  0  done
   4  replicas live, but none is within the policy or has reached the position
   5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout
   6  scan, watch: it cannot be gone on from the page token or the position; begin anew
-  7  the credentials are not accepted, or do not allow it`
+  7  the credentials are not accepted, or do not allow it
+  8  verify: a replica differs from its changelog or from another one, or is damaged`
 
 // errNotFound ends a get of an absent key. All that is to be said has been printed.
 var errNotFound = errors.New("not found")
@@ -62,6 +64,9 @@ func exitCode(err error) int {
 	if errors.Is(err, errNotFound) {
 		return exitNotFound
 	}
+	if errors.Is(err, errDiffers) {
+		return exitDiffers
+	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
@@ -89,7 +94,7 @@ func exitCode(err error) int {
 
 // report prints an error: one line, then a line for each replica and router that had something to say.
 func (a *app) report(err error) {
-	if errors.Is(err, errNotFound) {
+	if errors.Is(err, errNotFound) || errors.Is(err, errDiffers) {
 		return
 	}
 	if a.json() {

@@ -73,7 +73,7 @@ Exit codes:
 	root.AddCommand(newMultiGetCommand(a), newScanCommand(a), newCountCommand(a), newWatchCommand(a))
 	root.AddCommand(newWindowCommand(a), newSessionCommand(a), newAsOfCommand(a), newVersionsCommand(a))
 	root.AddCommand(newExplainCommand(a))
-	root.AddCommand(newDrainCommand(a))
+	root.AddCommand(newDrainCommand(a), newVerifyCommand(a))
 	root.AddCommand(newStatusCommand(a))
 	root.AddCommand(newLagCommand(a))
 	root.AddCommand(newMetadataCommand(a))
@@ -160,6 +160,11 @@ func (a *app) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return a.clientOf(targets)
+}
+
+// clientOf is a client of servers by their addresses.
+func (a *app) clientOf(targets []string) (*client.Client, error) {
 	return client.New(targets, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))
 }
 
