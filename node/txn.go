@@ -32,12 +32,22 @@ const (
 // errNoMember says that the node is between two memberships.
 var errNoMember = errors.New("the node is no member of the group now")
 
+// commitAt says when a transaction that begins at now is to end: an interval later, so that a backlog is worked off in large
+// transactions. While the tasks keep up with their input it ends an interval after the last commit began, so that a
+// record does not wait for the length of a commit on top, nor one that comes alone for others.
+func commitAt(now, last time.Time, keepsUp bool, interval time.Duration) time.Time {
+	if at := last.Add(interval); keepsUp && at.Before(now.Add(interval)) {
+		return at
+	}
+	return now.Add(interval)
+}
+
 // commitDue says whether the transaction should end now.
 func (w *worker) commitDue() bool {
 	if w.producer == nil || !w.producer.InTxn() {
 		return false
 	}
-	if time.Since(w.begun) >= w.cfg.CommitInterval {
+	if !time.Now().Before(w.due) {
 		return true
 	}
 	var size int64
@@ -60,6 +70,7 @@ func (w *worker) step(name string) error {
 // seen whole or not at all; every record's outcome is looked at; the input offsets join it; Kafka decides; and what
 // it committed is applied to the stores. After any error the caller resets the worker.
 func (w *worker) commit() (err error) {
+	w.committing = time.Now()
 	ctx, cancel := context.WithTimeout(w.ctx, w.commitTimeout)
 	defer cancel()
 	offsets := make(map[metadata.TopicPartition]kafka.Commit)

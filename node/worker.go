@@ -67,7 +67,9 @@ type worker struct {
 	ctx        context.Context // of the transaction in progress; replaced by reset
 	failures   int             // resets since the last good commit
 	resumeAt   time.Time       // when a producer may be made again
-	begun      time.Time       // when the transaction in progress began
+	due        time.Time       // when the transaction in progress is to end
+	committing time.Time       // when the last commit began; at first when the worker did
+	idled      bool            // the input has run dry since the last transaction began
 	lives      uint64
 	carries    map[metadata.TaskID]*carry
 
@@ -89,6 +91,7 @@ func (w *worker) run(ctx context.Context) error {
 	defer w.promotions.Wait()
 	defer cancel()
 	w.newTxnContext(runCtx)
+	w.committing = time.Now()
 	for ctx.Err() == nil {
 		w.takeMail(runCtx)
 		if err := w.ensureProducer(); err != nil { //nolint:contextcheck // a transaction has a context of its own, see newTxnContext
@@ -120,9 +123,10 @@ func (w *worker) run(ctx context.Context) error {
 
 // idle waits until there is something to do.
 func (w *worker) idle(ctx context.Context) {
+	w.idled = true
 	wait := time.Second
 	if w.producer != nil && w.producer.InTxn() {
-		wait = min(wait, time.Until(w.begun.Add(w.cfg.CommitInterval)))
+		wait = min(wait, time.Until(w.due))
 	}
 	if w.producer == nil {
 		wait = min(wait, max(time.Until(w.resumeAt), time.Millisecond))
@@ -309,7 +313,7 @@ func (w *worker) processSome() (int, error) {
 		if err := w.producer.Begin(); err != nil {
 			return 0, err
 		}
-		w.begun = time.Now()
+		w.due, w.idled = commitAt(time.Now(), w.committing, w.idled, w.cfg.CommitInterval), false
 	}
 	limit := max(1, w.cfg.MaxPollRecords/len(ready))
 	var total atomic.Int64
