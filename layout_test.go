@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"mux":         {"iqerr", "proto/iq/v1"},
 	"group":       {"assign", "kafka", "metadata"},
 	"wire":        {"metadata", "proto/iq/v1"},
-	"serve":       {"iqerr", "kafka", "metadata", "mux", "partitioner", "proto/iq/v1", "query", "store", "topology", "wire"},
+	"serve":       {"auth", "iqerr", "kafka", "metadata", "mux", "partitioner", "proto/iq/v1", "query", "store", "topology", "wire"},
 	"node":        {"assign", "auth", "group", "iqerr", "kafka", "metadata", "mux", "partitioner", "proto/iq/v1", "serve", "store", "topology", "wire"},
 	"query":       {"iqerr", "metadata", "proto/iq/v1"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},

@@ -23,6 +23,7 @@ import (
 	"github.com/iqgate/iqgate/group"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/mux"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/serve"
 	"github.com/iqgate/iqgate/store"
@@ -192,6 +193,7 @@ func (n *Node) Run(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(n.listener) }()
 	defer func() {
+		n.serving.EndLookups()
 		stopServer(srv, n.cfg.ShutdownTimeout/shutdownShare)
 		<-served //nolint:errcheck // nothing to say any more
 	}()
@@ -235,7 +237,9 @@ func (n *Node) newServer() *grpc.Server {
 	srv := grpc.NewServer(
 		grpc.MaxRecvMsgSize(n.cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(n.cfg.MaxMessageBytes),
+		grpc.ForceServerCodecV2(mux.Codec{}),
 		grpc.InitialWindowSize(serverWindow),
+		grpc.InitialConnWindowSize(serverWindow),
 		grpc.MaxConcurrentStreams(serverMaxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: serverMinPing, PermitWithoutStream: true}),
 	)

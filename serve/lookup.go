@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/iqgate/iqgate/iqerr"
-	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/store"
 	"github.com/iqgate/iqgate/topology"
 )
@@ -26,17 +26,27 @@ type found struct {
 }
 
 // lookupOf checks that a Get names what a store of that kind is read by, and nothing else.
-func lookupOf(kind topology.StoreKind, req *iqv1.GetRequest) (lookup, error) {
+func lookupOf(kind topology.StoreKind, req *query.Get) (lookup, error) {
 	window, session := kind == topology.Window, kind == topology.Session
 	err := errors.Join(
 		checkTime("window_start_ms", req.WindowStartMs, window || session, true, kind),
 		checkTime("session_end_ms", req.SessionEndMs, session, true, kind),
 		checkTime("as_of_ms", req.AsOfMs, kind == topology.Versioned, false, kind),
 	)
-	if err == nil && session && req.GetSessionEndMs() < req.GetWindowStartMs() {
-		err = iqerr.Invalid("session_end_ms", req.GetSessionEndMs(), fmt.Sprintf("is before window_start_ms %d", req.GetWindowStartMs()))
+	if err != nil {
+		return lookup{}, err
 	}
-	return lookup{key: req.GetKey(), start: req.GetWindowStartMs(), end: req.GetSessionEndMs(), asOf: req.AsOfMs}, err
+	l := lookup{key: req.Key, asOf: req.AsOfMs}
+	if req.WindowStartMs != nil {
+		l.start = *req.WindowStartMs
+	}
+	if req.SessionEndMs != nil {
+		l.end = *req.SessionEndMs
+	}
+	if session && l.end < l.start {
+		err = iqerr.Invalid("session_end_ms", l.end, fmt.Sprintf("is before window_start_ms %d", l.start))
+	}
+	return l, err
 }
 
 // checkTime refuses a field that is missing, or that is there and not for the kind.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/topology"
 )
 
@@ -32,7 +33,8 @@ func TestGetNamesWhatItsKindNeeds(t *testing.T) {
 		{topology.Versioned, &iqv1.GetRequest{AsOfMs: new(int64(-1))}, ""},
 		{topology.Versioned, &iqv1.GetRequest{WindowStartMs: new(int64(1))}, "window_start_ms"},
 	} {
-		_, err := lookupOf(test.kind, test.req)
+		get := query.GetOf(test.req)
+		_, err := lookupOf(test.kind, &get)
 		invalid, _ := errors.AsType[*iqerr.InvalidError](err)
 		switch {
 		case test.bad == "" && err != nil:

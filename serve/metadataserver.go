@@ -12,6 +12,7 @@ import (
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/wire"
 )
 
@@ -224,7 +225,8 @@ func (s *metadataServer) Explain(_ context.Context, req *iqv1.ExplainRequest) (*
 		return nil, iqerr.Status(err)
 	}
 	resp := &iqv1.ExplainResponse{}
-	ids, err := s.locate(get)
+	asked := query.GetOf(get)
+	ids, _, err := s.locate(&asked)
 	if iqerr.ReasonOf(err) == iqv1.Reason_REASON_INVALID {
 		return nil, iqerr.Status(err)
 	}

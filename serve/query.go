@@ -9,53 +9,74 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/iqgate/iqgate/auth"
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/store"
 	"github.com/iqgate/iqgate/wire"
 )
 
 // queryServer is the iq.v1 query service of a node: it answers what it hosts and refuses the rest. A policy is judged with
 // what the node knows right after the read of the value, so that no bound is honoured by an older look (I4).
+//
+// Get is not among its methods: mux has it answered by lookup, from bytes to bytes, as it has each lookup of a Lookups stream.
 type queryServer struct {
 	iqv1.UnimplementedQueryServiceServer
 	*Server
-	scans atomic.Int64 // scans and counts that run
+	stream mux.Server
+	scans  atomic.Int64 // scans and counts that run
 }
 
-// Get implements QueryService.
-func (s *queryServer) Get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
+// Lookups answers a stream of lookups, each as Get is answered: by lookup.
+func (s *queryServer) Lookups(stream iqv1.QueryService_LookupsServer) error {
+	return s.stream.Serve(stream)
+}
+
+// lookup looks one key up: a GetRequest is answered by a GetResponse, both as they are on the wire.
+func (s *Server) lookup(ctx context.Context, request []byte) ([]byte, error) {
 	s.inFlight.Add(1)
 	defer s.inFlight.Add(-1)
-	resp, err := s.get(ctx, req)
+	if s.closing.Load() {
+		return nil, iqerr.Status(&iqerr.ClosingError{Node: s.cfg.NodeID})
+	}
+	req, err := query.ParseGet(request)
+	if err != nil {
+		return nil, iqerr.Status(err)
+	}
+	if err := auth.CheckLookup(ctx, req.Store, req.Key); err != nil {
+		return nil, err
+	}
+	reply, err := s.get(ctx, &req)
 	if err != nil {
 		if iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
-			s.cfg.Log.Error("a read failed", slog.String("store", req.GetStore()), slog.Any("error", err))
+			s.cfg.Log.Error("a read failed", slog.String("store", req.Store), slog.Any("error", err))
 		}
 		return nil, iqerr.Status(err)
 	}
-	return resp, nil
+	return reply, nil
 }
 
-func (s *Server) get(ctx context.Context, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
-	if s.closing.Load() {
-		return nil, &iqerr.ClosingError{Node: s.cfg.NodeID}
-	}
-	p, err := policyOf(req.GetPolicy(), s.cfg.DefaultPolicy)
-	if req.GetStore() == "" {
+func (s *Server) get(ctx context.Context, req *query.Get) ([]byte, error) {
+	p, err := policyOf(req.Policy, s.cfg.DefaultPolicy)
+	if req.Store == "" {
 		err = errors.Join(err, iqerr.Invalid("store", "", "must be given"))
 	}
 	if err != nil {
 		return nil, err
 	}
-	var resp *iqv1.GetResponse
+	if p.wait == 0 {
+		return s.tryKey(ctx, p, req)
+	}
+	var reply []byte
 	err = s.await(ctx, p, func() (err error) {
-		resp, err = s.tryKey(ctx, p, req)
+		reply, err = s.tryKey(ctx, p, req)
 		return err
 	})
-	return resp, err
+	return reply, err
 }
 
 // await tries a read, and again with each news as long as the policy waits and that may help.
@@ -96,44 +117,48 @@ func waitHelps(err error) bool {
 
 // locate finds the store partitions that a request is about: the one that it names, or those of its key that are here, one
 // unless the store's partitioner is a multicast one, or else the key's first. There is none where the partitioner drops
-// every record of the key.
-func (s *Server) locate(req *iqv1.GetRequest) ([]metadata.Partition, error) {
+// every record of the key. It also says what to look for there.
+func (s *Server) locate(req *query.Get) ([]metadata.Partition, lookup, error) {
 	node := s.node()
 	if node == nil {
-		return nil, s.notUp()
+		return nil, lookup{}, s.notUp()
 	}
-	if err := s.checkStore(node, req.GetStore(), req.GetApplication()); err != nil {
-		return nil, err
+	if err := s.checkStore(node, req.Store, req.Application); err != nil {
+		return nil, lookup{}, err
 	}
-	st, err := node.Store(req.GetStore())
+	st, err := node.Store(req.Store)
 	if err != nil {
-		return nil, err
+		return nil, lookup{}, err
 	}
-	if _, err := lookupOf(st.Kind, req); err != nil {
-		return nil, err
+	l, err := lookupOf(st.Kind, req)
+	if err != nil {
+		return nil, lookup{}, err
 	}
-	if req.Partition != nil {
-		if got, count := req.GetPartition(), st.Partitions; got < 0 || got >= count {
-			return nil, iqerr.Invalid("partition", got, fmt.Sprintf("the store's partitions are 0 to %d", count-1))
+	if req.HasPartition {
+		if got, count := req.Partition, st.Partitions; got < 0 || got >= count {
+			return nil, lookup{}, iqerr.Invalid("partition", got, fmt.Sprintf("the store's partitions are 0 to %d", count-1))
 		}
-		return []metadata.Partition{{Store: req.GetStore(), Partition: req.GetPartition()}}, nil
+		return []metadata.Partition{{Store: req.Store, Partition: req.Partition}}, l, nil
 	}
-	in, err := s.partitionsOf(node, req.GetStore(), req.GetKey(), "")
+	in, err := s.partitionsOf(node, req.Store, req.Key, "")
 	if err != nil {
-		return nil, err
+		return nil, lookup{}, err
+	}
+	if len(in) == 1 {
+		return []metadata.Partition{{Store: req.Store, Partition: in[0]}}, l, nil
 	}
 	var all, here []metadata.Partition
 	for _, p := range in {
-		id := metadata.Partition{Store: req.GetStore(), Partition: p}
+		id := metadata.Partition{Store: req.Store, Partition: p}
 		all = append(all, id)
 		if node.Replica(id) != nil {
 			here = append(here, id)
 		}
 	}
 	if len(here) == 0 && len(all) > 0 {
-		return all[:1], nil
+		return all[:1], l, nil
 	}
-	return here, nil
+	return here, l, nil
 }
 
 // checkStore refuses another application's store, one that this has not, and one whose partition count has changed.
@@ -172,27 +197,19 @@ func (s *Server) partitionsOf(node Node, store string, key []byte, name string) 
 
 // tryKey reads the key in each of its partitions until one answers within the policy. The error is the first one's. It
 // looks for the partitions each time: while a read waits their count may change.
-func (s *Server) tryKey(ctx context.Context, p policy, req *iqv1.GetRequest) (*iqv1.GetResponse, error) {
-	ids, err := s.locate(req)
+func (s *Server) tryKey(ctx context.Context, p policy, req *query.Get) ([]byte, error) {
+	ids, l, err := s.locate(req)
 	if err != nil {
 		return nil, err
 	}
 	if len(ids) == 0 {
-		return &iqv1.GetResponse{}, nil // no record of this key is kept anywhere
-	}
-	st, err := s.node().Store(req.GetStore())
-	if err != nil {
-		return nil, err
-	}
-	l, err := lookupOf(st.Kind, req)
-	if err != nil {
-		return nil, err
+		return []byte{}, nil // no record of this key is kept anywhere
 	}
 	var first error
 	for _, id := range ids {
-		resp, err := s.tryRead(ctx, p, id, l, req.GetExplain())
+		reply, err := s.tryRead(ctx, p, id, l, req.Explain)
 		if err == nil {
-			return resp, nil
+			return reply, nil
 		}
 		if first == nil {
 			first = err
@@ -202,9 +219,9 @@ func (s *Server) tryKey(ctx context.Context, p policy, req *iqv1.GetRequest) (*i
 }
 
 // tryRead reads once and judges right after the read.
-func (s *Server) tryRead(ctx context.Context, p policy, id metadata.Partition, l lookup, explain bool) (*iqv1.GetResponse, error) {
+func (s *Server) tryRead(ctx context.Context, p policy, id metadata.Partition, l lookup, explain bool) ([]byte, error) {
 	var f found
-	rd, err := s.read(ctx, p, id, func(kv *store.KV) (at store.Checkpoint, err error) {
+	was, err := s.see(ctx, p, id, func(kv *store.KV) (at store.Checkpoint, err error) {
 		if f, at, err = l.inKV(kv); err != nil || !p.uncommitted {
 			return at, err
 		}
@@ -217,16 +234,7 @@ func (s *Server) tryRead(ctx context.Context, p policy, id metadata.Partition, l
 	if err != nil {
 		return nil, err
 	}
-	resp := &iqv1.GetResponse{Found: f.ok, Served: rd.status, InputPosition: wire.Position(rd.input)}
-	if f.ok {
-		resp.Value, resp.TimestampMs, resp.ValidUntilMs = f.value.Bytes, f.value.Timestamp, f.until
-	}
-	if explain {
-		c := candidate(rd.status, iqv1.Reason_REASON_UNSPECIFIED, "within the policy")
-		c.Rank = 1
-		resp.Decision = &iqv1.Decision{Store: id.Store, Partition: id.Partition, Candidates: []*iqv1.Candidate{c}}
-	}
-	return resp, nil
+	return s.reply(&f, &was, explain)
 }
 
 // peek looks a key up with the uncommitted writes. It reports whether the replica is a running active here.

@@ -22,31 +22,40 @@ func (r reading) proto() *iqv1.PartitionRead {
 	return &iqv1.PartitionRead{Partition: r.status.GetPartition(), Served: r.status, InputPosition: wire.Position(r.input)}
 }
 
-// read lets look see the replica's store once and judges right after with what is known then (I4). What look has seen counts
-// only when there is no error. look says at which position it saw the store.
+// read is see with what a message tells of it.
 func (s *Server) read(ctx context.Context, p policy, id metadata.Partition, look func(*store.KV) (store.Checkpoint, error)) (reading, error) {
+	was, err := s.see(ctx, p, id, look)
+	if err != nil {
+		return reading{}, err
+	}
+	return reading{status: wire.Status(s.cfg.NodeID, s.cfg.Address, was), input: was.Input}, nil
+}
+
+// see lets look see the replica's store once and judges right after with what is known then (I4). What look has seen counts
+// only when there is no error. look says at which position it saw the store.
+func (s *Server) see(ctx context.Context, p policy, id metadata.Partition, look func(*store.KV) (store.Checkpoint, error)) (metadata.Replica, error) {
 	node := s.node()
 	r := node.Replica(id)
 	if r == nil {
-		return reading{}, s.notHosted(node, id)
+		return metadata.Replica{}, s.notHosted(node, id)
 	}
 	if p.mode == iqv1.ReadPolicy_MODE_STRONG {
 		if err := r.Settle(ctx); err != nil {
-			return reading{}, err
+			return metadata.Replica{}, err
 		}
 	}
 	was, err := r.Read(look)
 	if errors.Is(err, store.ErrClosed) {
-		return reading{}, s.notOpen(p, id, r)
+		return was, s.notOpen(p, id, r)
 	}
 	if err != nil {
-		return reading{}, s.readFailed(id, err)
+		return was, s.readFailed(id, err)
 	}
-	status := wire.Status(s.cfg.NodeID, s.cfg.Address, was)
 	if reason, why := judge(p, was, s.cfg.LagSampleMaxAge); reason != iqv1.Reason_REASON_UNSPECIFIED {
-		return reading{}, refuse(p, id, candidate(status, reason, why), wire.Position(p.atLeast))
+		c := candidate(wire.Status(s.cfg.NodeID, s.cfg.Address, was), reason, why)
+		return was, refuse(p, id, c, wire.Position(p.atLeast))
 	}
-	return reading{status: status, input: was.Input}, nil
+	return was, nil
 }
 
 // readFailed says what a failure of the store is to a caller.

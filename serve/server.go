@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -52,14 +53,15 @@ type Server struct {
 	inFlight atomic.Int32
 	waiting  atomic.Int64
 	watches  watches
+	ending   chan struct{} // closed by EndLookups
 }
 
 // New makes a server; it starts nothing.
-func New(cfg Config) *Server { return &Server{cfg: cfg} }
+func New(cfg Config) *Server { return &Server{cfg: cfg, ending: make(chan struct{})} }
 
-// Register adds the query and the metadata service to a gRPC server.
+// Register adds the query and the metadata service to a gRPC server, which must use mux.Codec.
 func (s *Server) Register(srv grpc.ServiceRegistrar) {
-	iqv1.RegisterQueryServiceServer(srv, &queryServer{Server: s})
+	srv.RegisterService(mux.Service(s.lookup), &queryServer{Server: s, stream: mux.Server{Handler: s.lookup, Stopping: s.ending}})
 	iqv1.RegisterMetadataServiceServer(srv, &metadataServer{Server: s})
 }
 
@@ -69,6 +71,10 @@ func (s *Server) Close() { s.closing.Store(true) }
 
 // Closing says whether Close was called.
 func (s *Server) Closing() bool { return s.closing.Load() }
+
+// EndLookups ends the streams of lookups once what was read of them is answered; a gRPC server that stops waits for streams. It
+// may be called once.
+func (s *Server) EndLookups() { close(s.ending) }
 
 // NotHosted is the refusal of a store partition that is not here: it names whom the newest assignment names.
 func (s *Server) NotHosted(id metadata.Partition) error { return s.notHosted(s.node(), id) }
