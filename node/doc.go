@@ -6,7 +6,7 @@
 //   - A group.Member keeps the node in the consumer group and gets its assignment; a group.Lease says until when the node
 //     may speak as the active of what it owns.
 //   - worker.go runs the active tasks, handover.go takes and gives them; task.go is one of them, promote.go how it becomes
-//     ready, txn.go the commit.
+//     ready, txn.go the commit. read_room.go says how many work at a time: while there are reads, one processor is theirs.
 //   - replica.go is one store partition with its role and state, replicas.go all of them. A kafka.Fetcher reads the
 //     changelogs for the replicas and the inputs for the tasks (input.go).
 //   - bootstrap*.go begin a replica that is empty or far behind with a copy of another node's store, and give such copies;
