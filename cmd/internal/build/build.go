@@ -6,16 +6,29 @@ import (
 	"runtime/debug"
 )
 
-// Version names a program with its version, commit and Go version, from the build information of the executable.
+// version and commit are what a release says of itself, set by the linker: -X .../build.version=v1.2.3. A program that was
+// built from an archive of the sources has nowhere else to know it from.
+var version, commit string
+
+// Version names a program with its version, commit and Go version. Where the linker was told nothing they come from the build
+// information of the executable.
 func Version(program string) string {
-	v, commit := "(devel)", ""
+	v, c := version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {
-		v = info.Main.Version
+		if v == "" {
+			v = info.Main.Version
+		}
 		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
+			if s.Key == "vcs.revision" && c == "" {
+				c = s.Value
 			}
 		}
 	}
-	return program + " " + v + commit + " " + runtime.Version()
+	if v == "" {
+		v = "(devel)"
+	}
+	if c != "" {
+		c = " " + c
+	}
+	return program + " " + v + c + " " + runtime.Version()
 }
