@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/build"
 )
 
 const (
@@ -46,8 +47,9 @@ func run(ctx context.Context, args []string, a *app) int {
 
 func newRootCommand(a *app) *cobra.Command {
 	root := &cobra.Command{
-		Use:   "iqctl",
-		Short: "Read state through iqgate, and see who hosts it and how far behind",
+		Use:     "iqctl",
+		Version: build.Version("iqctl"),
+		Short:   "Read state through iqgate, and see who hosts it and how far behind",
 		Long: `iqctl asks an iqgate router, or a node: both answer alike, a node for what it hosts.
 
 Exit codes:
