@@ -124,9 +124,11 @@ type Config struct {
 	KafkaOptions []kgo.Opt
 	// Dial connects to routers and other nodes instead of TCP; tests give one.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Step, when given, is called before each step of the commit protocol, by name. An error ends the worker's transaction
-	// as a crash at that point would. Tests inject faults with it.
+	// Step, when given, is called before each step of what must survive a crash at any point, by name (steps.go), by several
+	// goroutines. An error ends what is being done as a crash at that point would. Tests inject faults with it.
 	Step func(step string) error
+	// FreeBytes says how much space is free for a store's directory, instead of the file system. Tests fill a disk with it.
+	FreeBytes func(dir string) (int64, error)
 	// Logger takes the node's log. Default slog.Default().
 	Logger *slog.Logger
 }

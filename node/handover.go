@@ -100,14 +100,17 @@ func (w *worker) reassign(a *group.Membership) {
 			revoked = append(revoked, t)
 		}
 	}
-	if len(revoked) > 0 && w.producer != nil && w.producer.InTxn() {
-		if err := w.commit(); err != nil {
-			w.reset(err)
-		}
+	if err := w.finish(revoked); err != nil {
+		w.reset(err)
 	}
 	for _, t := range revoked {
 		w.stop(t)
 		delete(w.active, t.info.id)
+	}
+	if len(revoked) > 0 {
+		if err := w.cfg.step(stepReleased); err != nil {
+			w.reset(err)
+		}
 	}
 	w.replicas.assign(w.tasks.roles(a.Given), a.Generation, time.Now())
 	vanished := vanishedHosts(a)
@@ -136,6 +139,20 @@ func (w *worker) reassign(a *group.Membership) {
 	if len(revoked) > 0 || slices.ContainsFunc(a.Claimed, func(id metadata.TaskID) bool { return !keep[id] }) {
 		w.member.Rejoin() // join again without them, so that others get them
 	}
+}
+
+// finish makes the last commit of tasks that are revoked.
+func (w *worker) finish(revoked []*activeTask) error {
+	if len(revoked) == 0 {
+		return nil
+	}
+	if err := w.cfg.step(stepRevoke); err != nil {
+		return err
+	}
+	if w.producer == nil || !w.producer.InTxn() {
+		return nil
+	}
+	return w.commit()
 }
 
 func hasHost(m *assign.Map, node string) bool {

@@ -331,8 +331,8 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 	held := group.NewLease(n.cfg.Lease, base)
 	set := &replicaSet{
 		application: n.group, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
-		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log},
-		dir:          n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, cleanupDelay: n.cfg.CleanupDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
+		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log, FreeBytes: n.cfg.FreeBytes}, onStep: n.cfg.Step,
+		dir: n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, cleanupDelay: n.cfg.CleanupDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
 	}
 	set.mu.all = make(map[metadata.Partition]*replica)
 	set.publish()

@@ -95,11 +95,17 @@ func (w *worker) giveTokens(t *taskInfo) {
 func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 	rctx, cancel := context.WithTimeout(ctx, kafka.RequestTimeout)
 	defer cancel()
+	if err := w.cfg.step(stepFence); err != nil {
+		return err
+	}
 	for len(p.fence) > 0 {
 		if err := w.fenceOnce(rctx, p.fence[0], p.generation); err != nil {
 			return err
 		}
 		p.fence = p.fence[1:]
+	}
+	if err := w.cfg.step(stepCommitted); err != nil {
+		return err
 	}
 	commits, err := kafka.Committed(rctx, w.cl, w.group, p.task.inputs, true)
 	if err != nil {
@@ -107,6 +113,9 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 	}
 	committed := kafka.OffsetsOf(commits)
 	p.times = committedTimes(commits)
+	if err := w.cfg.step(stepEnds); err != nil {
+		return err
+	}
 	var starts, ends map[metadata.TopicPartition]int64
 	g, gctx := errgroup.WithContext(rctx)
 	g.Go(func() (err error) {
@@ -136,6 +145,9 @@ func (w *worker) tryPromote(ctx context.Context, p *promotion) error {
 		if err := w.awaitEnd(ctx, l); err != nil {
 			return err
 		}
+	}
+	if err := w.cfg.step(stepTake); err != nil {
+		return err
 	}
 	return w.takeAt(ctx, p.task, ends)
 }

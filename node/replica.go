@@ -181,6 +181,10 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 		return
 	}
 	if b.Next > b.From {
+		if !r.caughtUp.Load() && r.set.step(stepRestore) != nil {
+			r.rest(unreadableRest)
+			return
+		}
 		changes, foreign, first := changesOf(r.schema, b, kv.Checkpoint().StreamTime)
 		if err := kv.Apply(changes, store.Checkpoint{Position: b.Next}); err != nil {
 			r.applyFailed(err)
@@ -261,6 +265,9 @@ func (r *replica) open(ctx context.Context) error {
 		return err
 	}
 	start, end := starts[r.changelog], ends[r.changelog]
+	if err := r.set.step(stepOpen); err != nil {
+		return fmt.Errorf("open store %s: %w", r.id, err)
+	}
 	r.addSample(sample{At: sent, End: end}) // so that its lag is known from the first read on
 	id := store.ID{
 		Application: r.set.application, Store: r.id.Store, Partition: r.id.Partition,

@@ -41,6 +41,7 @@ type replicaSet struct {
 	news         *news // any change
 	roles        *news // a change of role or state
 	storeOptions store.Options
+	onStep       func(string) error // Config.Step
 	dir          string
 	releaseDelay time.Duration
 	cleanupDelay time.Duration

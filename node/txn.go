@@ -16,19 +16,6 @@ import (
 	"github.com/iqgate/iqgate/store"
 )
 
-// The steps of a commit, in order, as Config.Step hears of them. A crash at any of them loses nothing and doubles nothing:
-// before stepEnd the transaction is aborted and its input processed again; from stepEnd on Kafka decides, and the
-// restart reads the decision from the changelog.
-const (
-	stepProduce = "produce" // the overlays are about to become changelog records
-	stepFlush   = "flush"   // everything is sent, nothing is known to have arrived
-	stepOffsets = "offsets" // all records are in Kafka, the input offsets are not in the transaction
-	stepEnd     = "end"     // the transaction is complete, EndTxn is not sent
-	stepSent    = "sent"    // EndTxn is answered; as if the answer were lost
-	stepApply   = "apply"   // Kafka has committed, nothing is applied
-	stepApplied = "applied" // one store is applied, called after each
-)
-
 // errNoMember says that the node is between two memberships.
 var errNoMember = errors.New("the node is no member of the group now")
 
@@ -59,13 +46,6 @@ func (w *worker) commitDue() bool {
 	return size >= w.cfg.MaxUncommittedBytes
 }
 
-func (w *worker) step(name string) error {
-	if w.cfg.Step == nil {
-		return nil
-	}
-	return w.cfg.Step(name)
-}
-
 // commit ends the transaction: the overlays become changelog records, the last value of each key, since a transaction is
 // seen whole or not at all; every record's outcome is looked at; the input offsets join it; Kafka decides; and what
 // it committed is applied to the stores. After any error the caller resets the worker.
@@ -81,19 +61,19 @@ func (w *worker) commit() (err error) {
 			t.commits(offsets)
 		}
 	}
-	if err := w.step(stepProduce); err != nil {
+	if err := w.cfg.step(stepProduce); err != nil {
 		return err
 	}
 	if err := w.each(dirty, func(t *activeTask) error { return w.produceChanges(ctx, t) }); err != nil {
 		return err
 	}
-	if err := w.step(stepFlush); err != nil {
+	if err := w.cfg.step(stepFlush); err != nil {
 		return err
 	}
 	if err := w.producer.Flush(ctx); err != nil {
 		return err
 	}
-	if err := w.step(stepOffsets); err != nil {
+	if err := w.cfg.step(stepOffsets); err != nil {
 		return err
 	}
 	produced := w.producer.Produced()
@@ -106,20 +86,20 @@ func (w *worker) commit() (err error) {
 		}
 		return w.committed(dirty, nil)
 	}
-	if err := w.step(stepEnd); err != nil {
+	if err := w.cfg.step(stepEnd); err != nil {
 		return err
 	}
 	w.takeOff(dirty)
 	if err := w.producer.End(ctx); err != nil {
 		return err
 	}
-	if err := w.step(stepSent); err != nil {
+	if err := w.cfg.step(stepSent); err != nil {
 		return err
 	}
-	if err := w.step(stepApply); err != nil {
+	if err := w.cfg.step(stepApply); err != nil {
 		return err
 	}
-	return w.committed(dirty, w.step)
+	return w.committed(dirty, w.cfg.step)
 }
 
 // commitOffsets puts the offsets into the transaction, or commits them alone when nothing was produced. The group may

@@ -39,6 +39,9 @@ type Options struct {
 	// disk that is full to the last block kills the process (SIGBUS). Default 64 MiB; negative turns the check off.
 	MinFreeBytes int64
 
+	// FreeBytes says how much space is free for the directory, instead of the file system; tests fill a disk with it.
+	FreeBytes func(dir string) (int64, error)
+
 	// DrainTimeout is how long Close waits for running reads. Default 5s; at most 1m.
 	DrainTimeout time.Duration
 
@@ -87,8 +90,11 @@ func (o Options) withDefaults() Options {
 	if o.hooks.acknowledged == nil {
 		o.hooks.acknowledged = func(_ int, err error) error { return err }
 	}
+	if o.FreeBytes == nil {
+		o.FreeBytes = freeBytes
+	}
 	if o.hooks.freeBytes == nil {
-		o.hooks.freeBytes = freeBytes
+		o.hooks.freeBytes = o.FreeBytes
 	}
 	if o.hooks.bootID == nil {
 		o.hooks.bootID = bootID
