@@ -12,6 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"github.com/iqgate/iqgate/integration/bubble"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -117,6 +121,37 @@ func TestStartingNodeIsNotRefusedByRouters(t *testing.T) {
 		if i := strings.Index(log.String(), "report refused"); i >= 0 {
 			t.Errorf("%.300s", log.String()[i:])
 		}
+	})
+}
+
+// A broker that says of a topic only that it has no leader now says nothing of its partitions. A node took that for a topic
+// of no partitions: one that started ended with it, and one that ran refused all reads.
+func TestTopicWithoutALeaderIsNoTopicOfNoPartitions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": 2}, Topology: countByKey, Log: verboseLog(t)})
+		defer c.Close()
+		leaderless := kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.LeaderNotAvailable, Count: -1}
+		atStart := c.Kafka.Fault(leaderless)
+		n := c.StartNode("a")
+		time.Sleep(time.Second)
+		atStart.Remove()
+		read := func() error {
+			_, err := getCount(t.Context(), n.Query(), "k", anyReplica())
+			return err
+		}
+		c.Eventually(20*time.Second, "the node has started", read)
+		later := c.Kafka.Fault(leaderless)
+		for range 30 {
+			time.Sleep(100 * time.Millisecond)
+			if err := read(); err != nil {
+				t.Errorf("while the topic has no leader: %v", err)
+				break
+			}
+		}
+		if later.Hits() == 0 {
+			t.Error("the node did not look at its topics meanwhile")
+		}
+		later.Remove()
 	})
 }
 

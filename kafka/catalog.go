@@ -67,7 +67,8 @@ func (c *Catalog) Run(ctx context.Context, interval time.Duration) error {
 	}
 }
 
-// Refresh asks Kafka once. Topics that do not exist have no state afterwards.
+// Refresh asks Kafka once. Topics that do not exist have no state afterwards. One of which a broker says only that it has no
+// leader, and nothing of its partitions, is as it was: that is no topic of no partitions.
 func (c *Catalog) Refresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
@@ -89,6 +90,12 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 		}
 		if err != nil && !errors.Is(err, kerr.LeaderNotAvailable) {
 			return fmt.Errorf("ask for topic %s: %w", *t.Topic, err)
+		}
+		if len(t.Partitions) == 0 {
+			if s, known := c.Topic(*t.Topic); known {
+				state[*t.Topic] = s
+			}
+			continue
 		}
 		s := Topic{ID: t.TopicID, Leaders: make([]int32, len(t.Partitions))}
 		for i := range s.Leaders {
