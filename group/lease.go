@@ -3,6 +3,8 @@ package group
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/iqgate/iqgate/fault"
 )
 
 // A Lease says until when this node may answer as the active of what it owns. It counts from the SENDING of a group
@@ -55,6 +57,9 @@ func (l *Lease) revoke() { l.until.Store(-1) }
 // Valid says whether the lease holds at now.
 func (l *Lease) Valid(now time.Time) bool {
 	until := l.until.Load()
+	if fault.LeaseIgnored {
+		return l.lastOK.Load() > 0
+	}
 	return until >= 0 && int64(now.Sub(l.base)) < until
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/iqgate/iqgate/fault"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -42,6 +43,9 @@ const (
 func ListOffsets(ctx context.Context, cl *kgo.Client, tps []metadata.TopicPartition, at int64) (map[metadata.TopicPartition]int64, error) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	req.ReplicaID = -1
+	if fault.RestoreToLSO {
+		req.IsolationLevel = 1 // then it is not the high watermark
+	}
 	for topic, partitions := range byTopic(tps) {
 		rt := kmsg.NewListOffsetsRequestTopic()
 		rt.Topic = topic

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/iqgate/iqgate/fault"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -157,7 +158,7 @@ func (p *Producer) Flush(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.failed != nil {
+	if p.mu.failed != nil && !fault.PromiseUnchecked {
 		return p.mu.failed
 	}
 	return nil

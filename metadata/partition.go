@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/iqgate/iqgate/fault"
 )
 
 // storeView is one store in a View.
@@ -125,7 +127,7 @@ func (v *View) arrange(p *part) {
 	var activeNode *Node
 	for _, r := range p.refs {
 		n := v.nodes[r.slot]
-		if !n.Alive || r.Role != RoleActive || r.Generation != p.generation {
+		if !n.Alive || r.Role != RoleActive || r.Generation != p.generation && !fault.GenerationIgnored {
 			continue // a newer generation than the newest is one of a former life, see setStore
 		}
 		if active == nil || betterClaim(r.held, n, active, activeNode) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/iqgate/iqgate/fault"
 	"github.com/iqgate/iqgate/metadata"
 )
 
@@ -67,6 +68,9 @@ func MeasureLag(samples []sample, position int64, now time.Time) metadata.LagInf
 	newest := samples[len(samples)-1]
 	lag.End = newest.End
 	lag.Offsets = max(0, newest.End-position)
+	if fault.LagOffByOne {
+		lag.Offsets = max(0, lag.Offsets-1)
+	}
 	lag.SampleAge = max(0, now.Sub(newest.At))
 	for _, s := range slices.Backward(samples) {
 		if s.End <= position {

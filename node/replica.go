@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"github.com/iqgate/iqgate/fault"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/serve"
@@ -186,7 +187,14 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 			return
 		}
 		changes, foreign, first := changesOf(r.schema, b, kv.Checkpoint().StreamTime)
-		if err := kv.Apply(changes, store.Checkpoint{Position: b.Next}); err != nil {
+		next := b.Next
+		if fault.MarkerNotCounted {
+			next = kv.Position()
+			if n := len(b.Records); n > 0 {
+				next = b.Records[n-1].Offset + 1
+			}
+		}
+		if err := kv.Apply(changes, store.Checkpoint{Position: next}); err != nil {
 			r.applyFailed(err)
 			return
 		}

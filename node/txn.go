@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/fault"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
@@ -90,6 +91,12 @@ func (w *worker) commit() (err error) {
 		return err
 	}
 	w.takeOff(dirty)
+	if fault.ApplyBeforeCommit {
+		if err := w.committed(dirty, w.cfg.step); err != nil {
+			return err
+		}
+		dirty = nil
+	}
 	if err := w.producer.End(ctx); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/iqgate/iqgate/fault"
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -51,7 +52,7 @@ func (s *Server) see(ctx context.Context, p policy, id metadata.Partition, look 
 	if err != nil {
 		return was, s.readFailed(id, err)
 	}
-	if reason, why := judge(p, was, s.cfg.LagSampleMaxAge); reason != iqv1.Reason_REASON_UNSPECIFIED {
+	if reason, why := judge(p, was, s.cfg.LagSampleMaxAge); reason != iqv1.Reason_REASON_UNSPECIFIED && !fault.PolicyNotRejudged {
 		c := candidate(wire.Status(s.cfg.NodeID, s.cfg.Address, was), reason, why)
 		return was, refuse(p, id, c, wire.Position(p.atLeast))
 	}

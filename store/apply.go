@@ -1,6 +1,11 @@
 package store
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/iqgate/iqgate/fault"
+)
 
 // maxLazyMoves bounds the Applies without changes whose position is known in memory only. A crash repeats them.
 const maxLazyMoves = 64
@@ -134,6 +139,9 @@ func (s *KV) commit(b *batch, at Checkpoint, fill func(*batch) error) error {
 	b.witness, b.witnessBytes, b.witnessDue = s.w.stored.witness, s.w.witnessBytes, s.w.witnessDue
 	b.slots = make(chan struct{}, maxInflightTxns)
 	var err error
+	if fault.PositionBeforeData {
+		err = errors.Join(b.place(positionKey, encodeMeta(meta{at: at, ts: b.ts, witness: b.witness}), false), b.send())
+	}
 	if fill != nil {
 		err = fill(b)
 	}
