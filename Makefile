@@ -61,7 +61,11 @@ race: ## Run layers 1 to 4 under the race detector.
 
 .PHONY: sim
 sim: ## Run the simulated cluster with N seeds (N=100).
-	IQGATE_SIM_SEEDS=$(N) go test -tags $(TAGS) -count=1 -timeout 0 -run Sim -v ./integration
+	go run ./integration/simulate -seeds $(N)
+
+.PHONY: faults
+faults: ## Prove that the tests would notice: build deliberate faults in, and see each caught.
+	go test -tags faultproof -count=1 -run TestEveryFaultIsCaught -v ./fault
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (30s), those of PKG (./...).

@@ -4,7 +4,6 @@ package integration
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/integration/history"
@@ -20,7 +20,7 @@ import (
 
 // Bounds of the traffic.
 const (
-	simReaders     = 3
+	simReaders     = 2
 	simReadTimeout = 3 * time.Second // of a read, beyond its wait
 	simGroups      = 4
 	simNodeFetch   = 100 // milliseconds that a node's fetch waits; tells them from the observer's
@@ -37,7 +37,10 @@ func (w *simWorld) write(ctx context.Context) {
 		if in.Deletes {
 			value = group + ",NA"
 		}
-		rec := &kgo.Record{Topic: "in", Key: []byte(key), Value: []byte(value)}
+		w.mu.Lock()
+		at := time.Now().Add(w.mu.clock - between(r, 0, simLate))
+		w.mu.Unlock()
+		rec := &kgo.Record{Topic: "in", Key: []byte(key), Value: []byte(value), Timestamp: at}
 		if err := w.cl.ProduceSync(context.WithoutCancel(ctx), rec).FirstErr(); err != nil {
 			w.failed(fmt.Errorf("write: %w", err))
 			return
@@ -46,11 +49,7 @@ func (w *simWorld) write(ctx context.Context) {
 		w.mu.Lock()
 		w.mu.h.Inputs = append(w.mu.h.Inputs, in)
 		w.mu.latest[key] = in
-		if w.plan.repartition {
-			w.mu.counts[group]++
-		} else {
-			w.mu.counts[key]++
-		}
+		w.mu.records = append(w.mu.records, simRecord{in, group, at.UnixMilli()})
 		w.mu.Unlock()
 		if r.IntN(4) > 0 { // else a burst
 			time.Sleep(time.Duration(r.ExpFloat64() * float64(w.plan.writeEvery)))
@@ -61,7 +60,7 @@ func (w *simWorld) write(ctx context.Context) {
 // observe notes what is committed to the changelogs, and when.
 func (w *simWorld) observe(ctx context.Context) {
 	offsets := make(map[string]map[int32]kgo.Offset)
-	for _, store := range []string{simLatest, simCounts} {
+	for _, store := range w.plan.stores() {
 		offsets[simChangelog(store)] = make(map[int32]kgo.Offset)
 		for p := range w.plan.partitions {
 			offsets[simChangelog(store)][p] = kgo.NewOffset().At(0)
@@ -88,14 +87,12 @@ func (w *simWorld) observe(ctx context.Context) {
 		now := w.now()
 		w.mu.Lock()
 		fs.EachRecord(func(rec *kgo.Record) {
-			c := history.Commit{Key: string(rec.Key), Offset: rec.Offset, By: now}
-			c.Store = strings.TrimSuffix(strings.TrimPrefix(rec.Topic, "app-"), "-changelog")
-			c.Partition.Partition = rec.Partition
+			c := simCommit(strings.TrimSuffix(strings.TrimPrefix(rec.Topic, "app-"), "-changelog"), rec)
+			c.By = now
 			if rec.Offset < next[c.Partition] {
 				return
 			}
 			next[c.Partition] = rec.Offset + 1
-			c.Value, c.Deleted = simValue(c.Store, rec.Value), rec.Value == nil
 			by := producer{rec.ProducerID, c.Partition}
 			c.NotBefore = committedNotBefore(w.mu.ends[rec.ProducerID], last[by], now, w.plan.brokers == 1)
 			last[by] = c.NotBefore
@@ -117,27 +114,15 @@ func committedNotBefore(ends []time.Duration, last, now time.Duration, prompt bo
 	return last
 }
 
-// simValue is a stored value as text.
-func simValue(store string, value []byte) string {
-	if store == simCounts && len(value) == 8 {
-		return strconv.FormatInt(int64(binary.BigEndian.Uint64(value)), 10)
-	}
-	return string(value)
-}
-
 // read asks the routers until ctx ends.
 func (w *simWorld) read(ctx context.Context, reader uint64) {
 	r := simRand(w.plan.seed, 10+reader)
 	seen := make(map[string]map[history.TopicPartition]int64) // by store and key: the input position of the last read
 	for ctx.Err() == nil {
-		key := history.Read{Key: fmt.Sprintf("k%d", r.IntN(w.plan.keys)), Router: pick(r, simRouters)}
-		key.Store = pick(r, []string{simLatest, simCounts})
-		if key.Store == simCounts && w.plan.repartition {
-			key.Key = fmt.Sprintf("g%d", r.IntN(simGroups))
-		}
-		if r.IntN(6) == 0 { // a caller on the node's own machine, say: it reaches a node that is cut off from all others
-			key.Router, key.Direct = pick(r, simNodes), true
-		}
+		var key history.Read
+		key.Store = pick(r, w.plan.plain())
+		key.Key = w.plan.keyOf(key.Store, r.IntN(100))
+		key.Router, key.Direct = w.whom(r)
 		var wait time.Duration
 		key.Policy = w.policy(r, key, seen[key.Store+key.Key])
 		if r.IntN(3) == 0 {
@@ -149,6 +134,14 @@ func (w *simWorld) read(ctx context.Context, reader uint64) {
 		}
 		time.Sleep(between(r, 0, 60*time.Millisecond))
 	}
+}
+
+// whom chooses who is asked: mostly a router.
+func (w *simWorld) whom(r *rand.Rand) (name string, direct bool) {
+	if r.IntN(6) == 0 { // a caller on the node's own machine, say: it reaches a node that is cut off from all others
+		return pick(r, simNodes), true
+	}
+	return pick(r, simRouters), false
 }
 
 // policy chooses what a read asks for.
@@ -181,20 +174,14 @@ func (w *simWorld) policy(r *rand.Rand, read history.Read, seen map[history.Topi
 
 // readOnce reads and notes the reply.
 func (w *simWorld) readOnce(ctx context.Context, read history.Read, wait time.Duration, prefer iqv1.ReadPolicy_Prefer) history.Read {
-	w.mu.Lock()
-	query := w.server(read)
-	before := w.lives()
-	w.mu.Unlock()
+	query, before := w.server(read.Router, read.Direct)
 	if query == nil {
 		return history.Read{Failed: "down"}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), wait+simReadTimeout)
 	defer cancel()
-	req := &iqv1.GetRequest{Store: read.Store, Key: []byte(read.Key), Policy: policyProto(read.Policy)}
+	req := &iqv1.GetRequest{Store: read.Store, Key: []byte(read.Key), Policy: policyProto(read.Policy, wait)}
 	req.Policy.Prefer = prefer
-	if wait > 0 {
-		req.Policy.Wait = durationpb.New(wait)
-	}
 	read.Invoked = w.now()
 	resp, err := query.Get(ctx, req)
 	read.Returned = w.now()
@@ -202,38 +189,52 @@ func (w *simWorld) readOnce(ctx context.Context, read history.Read, wait time.Du
 		read.Failed = err.Error()
 		read.Partition.Partition = w.partitionOf(read.Key)
 	} else {
-		s := resp.GetServed()
-		read.Partition.Partition = s.GetPartition()
 		read.Found, read.Value = resp.GetFound(), simValue(read.Store, resp.GetValue())
-		read.Served = simReplica(s)
-		if resp.GetInputPosition() != nil {
-			read.Input = make(map[history.TopicPartition]int64)
-			for _, o := range resp.GetInputPosition().GetOffsets() {
-				read.Input[history.TopicPartition{Topic: o.GetTopic(), Partition: o.GetPartition()}] = o.GetOffset()
-			}
-		}
+		simServed(&read, resp.GetServed(), resp.GetInputPosition())
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if life := before[read.Served.Node]; life == w.lives()[read.Served.Node] {
-		read.Served.Life = life
-	}
-	w.mu.h.Reads = append(w.mu.h.Reads, read)
+	w.note(before, read)
 	return read
 }
 
-// server is who is asked; nil while it is down. The caller holds the lock.
-func (w *simWorld) server(read history.Read) iqv1.QueryServiceClient {
-	if read.Direct {
-		if n := w.mu.nodes[read.Router].node; n != nil {
-			return n.Query()
+// simServed notes which replica answered.
+func simServed(read *history.Read, s *iqv1.ReplicaStatus, input *iqv1.Position) {
+	read.Partition.Partition, read.Served, read.Input = s.GetPartition(), simReplica(s), nil
+	if input == nil {
+		return
+	}
+	read.Input = make(map[history.TopicPartition]int64)
+	for _, o := range input.GetOffsets() {
+		read.Input[history.TopicPartition{Topic: o.GetTopic(), Partition: o.GetPartition()}] = o.GetOffset()
+	}
+}
+
+// note keeps what came of reads. A node's life is told where it was the same before and after.
+func (w *simWorld) note(before map[string]int, reads ...history.Read) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	after := w.lives()
+	for _, read := range reads {
+		if life := before[read.Served.Node]; life == after[read.Served.Node] {
+			read.Served.Life = life
 		}
-		return nil
+		w.mu.h.Reads = append(w.mu.h.Reads, read)
 	}
-	if r := w.mu.routers[read.Router]; r != nil {
-		return r.Query()
+}
+
+// server is who is asked, nil while it is down, and the nodes' lives at that moment.
+func (w *simWorld) server(name string, direct bool) (iqv1.QueryServiceClient, map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var asked *grpc.ClientConn
+	if direct {
+		asked = w.mu.nodes[name].asked
+	} else if r := w.mu.routers[name]; r != nil {
+		asked = r.asked
 	}
-	return nil
+	if asked == nil {
+		return nil, nil
+	}
+	return iqv1.NewQueryServiceClient(asked), w.lives()
 }
 
 // lives are the nodes' lives, 0 for one that is down. The caller holds the lock.
@@ -247,7 +248,7 @@ func (w *simWorld) lives() map[string]int {
 	return lives
 }
 
-func policyProto(p history.Policy) *iqv1.ReadPolicy {
+func policyProto(p history.Policy, wait time.Duration) *iqv1.ReadPolicy {
 	modes := map[history.Mode]iqv1.ReadPolicy_Mode{
 		history.Strong: iqv1.ReadPolicy_MODE_STRONG, history.Active: iqv1.ReadPolicy_MODE_ACTIVE,
 		history.Bounded: iqv1.ReadPolicy_MODE_BOUNDED, history.Any: iqv1.ReadPolicy_MODE_ANY,
@@ -258,6 +259,9 @@ func policyProto(p history.Policy) *iqv1.ReadPolicy {
 	}
 	if p.MaxOffsetLag != history.Unknown {
 		rp.MaxOffsetLag = &p.MaxOffsetLag
+	}
+	if wait > 0 {
+		rp.Wait = durationpb.New(wait)
 	}
 	if p.AtLeast != nil {
 		rp.AtLeast = &iqv1.Position{}

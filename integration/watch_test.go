@@ -68,13 +68,10 @@ func (w *simWorld) newWatcher(i uint64) *simWatcher {
 	r := simRand(w.plan.seed, 100+i)
 	s := &simWatcher{w: w, r: r, changesOnly: r.IntN(4) == 0}
 	s.mu.ends = make(map[string]int)
-	s.Store, s.Partition.Partition = pick(r, []string{simLatest, simCounts}), r.Int32N(w.plan.partitions)
+	s.Store, s.Partition.Partition = pick(r, w.plan.plain()), r.Int32N(w.plan.partitions)
 	switch r.IntN(4) {
 	case 0:
-		s.key = fmt.Sprintf("k%d", r.IntN(w.plan.keys))
-		if s.Store == simCounts && w.plan.repartition {
-			s.key = fmt.Sprintf("g%d", r.IntN(simGroups))
-		}
+		s.key = w.plan.keyOf(s.Store, r.IntN(100))
 		s.Partition.Partition = w.partitionOf(s.key)
 	case 1:
 		s.prefix = pick(r, []string{"k1", "k", "g", "k2"})
@@ -293,7 +290,7 @@ func simulateWatches(t *testing.T, p simPlan) {
 		w.startRouter(name)
 	}
 	for _, id := range simNodes {
-		w.startNode(id)
+		w.startNode(id, nil)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	writing, stopWriting := context.WithCancel(ctx)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -45,7 +46,7 @@ type Cluster struct {
 		servers map[string]server // by address: nodes and routers
 		nodes   map[string]*Node
 		routers map[string]*Router
-		links   map[string]*Gate // between a node and a router, by both names
+		links   map[string]*Gate // see Link
 	}
 }
 
@@ -147,16 +148,24 @@ func (c *Cluster) Client(opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// Conn is a gRPC connection to an address of the cluster.
-func (c *Cluster) Conn(address string) *grpc.ClientConn {
+// Conn is a gRPC connection to an address of the cluster, past every gate and link.
+func (c *Cluster) Conn(address string) *grpc.ClientConn { return c.conn(address, c.Dial) }
+
+// ClientConn is a gRPC connection to an address of the cluster over the link between TestClient and who listens there.
+func (c *Cluster) ClientConn(address string) *grpc.ClientConn { return c.conn(address, c.DialAsClient) }
+
+func (c *Cluster) conn(address string, dial func(context.Context, string) (net.Conn, error)) *grpc.ClientConn {
 	c.T.Helper()
-	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(c.Dial),
+	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(dial),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second}))
 	if err != nil {
 		c.T.Fatal(err)
 	}
 	return cc
 }
+
+// StateDir is where a node keeps its stores.
+func (c *Cluster) StateDir(id string) string { return filepath.Join(c.dir, id) }
 
 // Node is one node of the cluster.
 type Node struct {
@@ -175,10 +184,10 @@ type Node struct {
 // StartNode starts a node, with its configuration changed by edit.
 func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 	c.T.Helper()
-	n := &Node{ID: id, Address: id + ":7070", c: c, gate: NewGate(c.vn.DialContext), done: make(chan struct{})}
+	n := &Node{ID: id, Address: id + ":7070", c: c, gate: NewGate(c.kafkaFrom(id)), done: make(chan struct{})}
 	n.kafka = NewGate(n.gate.DialContext)
 	cfg := node.Config{
-		NodeID: id, Topology: c.topo(), Brokers: c.Kafka.ListenAddrs(), StateDir: filepath.Join(c.dir, id),
+		NodeID: id, Topology: c.topo(), Brokers: c.Kafka.ListenAddrs(), StateDir: c.StateDir(id),
 		Listener: c.listen(n.Address, n.gate), Routers: c.reportTo, Advertised: n.Address, Logger: c.Log,
 		KafkaOptions: []kgo.Opt{kgo.Dialer(n.kafka.DialContext)},
 		Dial:         c.dialFrom(id, n.gate),
@@ -208,6 +217,9 @@ func (n *Node) Query() iqv1.QueryServiceClient { return iqv1.NewQueryServiceClie
 
 // Metadata is the node's own metadata service.
 func (n *Node) Metadata() iqv1.MetadataServiceClient { return iqv1.NewMetadataServiceClient(n.cc) }
+
+// Control is the node's own control service.
+func (n *Node) Control() iqv1.ControlServiceClient { return iqv1.NewControlServiceClient(n.cc) }
 
 // Gate is the node's network.
 func (n *Node) Gate() *Gate { return n.gate }

@@ -27,6 +27,13 @@ func (c *Cluster) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return l.DialContext(ctx)
 }
 
+// DialAsClient is Dial over the link between TestClient and who listens at the address.
+func (c *Cluster) DialAsClient(ctx context.Context, address string) (net.Conn, error) {
+	name, _, _ := strings.Cut(address, ":")
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) { return c.Dial(ctx, address) }
+	return NewGateFrom(c.Link(TestClient, name), dial).Dial(ctx, address)
+}
+
 // dialFrom is how a node or router of the name reaches others: out through its own gate, over the link between the two,
 // in through the other's gate.
 func (c *Cluster) dialFrom(name string, own *Gate) func(ctx context.Context, address string) (net.Conn, error) {
@@ -44,7 +51,17 @@ func (c *Cluster) dialFrom(name string, own *Gate) func(ctx context.Context, add
 	}
 }
 
-// Link is the network between a node and a router, given in any order.
+// TestClient is the name of the test's own callers in Link; see ClientConn.
+const TestClient = "client"
+
+// kafkaFrom is how a node reaches the brokers: over its link to each of them, which Link knows by the broker's address.
+func (c *Cluster) kafkaFrom(name string) dialFunc {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return NewGateFrom(c.Link(name, address), c.vn.DialContext).DialContext(ctx, network, address)
+	}
+}
+
+// Link is the network between two of the nodes, routers, brokers (by their addresses) and TestClient, in any order.
 func (c *Cluster) Link(a, b string) *Gate {
 	name := min(a, b) + " " + max(a, b)
 	c.mu.Lock()

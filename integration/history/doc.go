@@ -15,14 +15,16 @@
 //
 //   - committed (I1, I2): a value read is exactly the newest committed one below the position that the reply tells, and
 //     was committed when the reply was made.
+//   - ranges (I1, I2): the rows of a scan, the keys of a MultiGet and a count are exactly those of the state at the position
+//     that was told for their partition, expired windows and older versions left out.
 //   - fresh (I4, I5): a reply whose time lag is d has everything committed until d before the read, and d is within the bound.
 //   - offsets (I4, I5): the same for offset lag, as of the sample that it was judged by.
 //   - strong: a reply has everything committed before the read began, from a RUNNING active under its lease.
 //   - active (I8): once one node has answered as the active, none of an earlier generation or position does.
 //   - position: the input position told covers the one asked for, and the value has the effect of every input below it.
 //   - monotonic: a replica never goes back within one life of its node.
-//   - available: no read with policy any fails while a replica is there and can be reached.
-//   - grown (I9): the committed values of a key only grow, as sequence numbers and counts must.
-//   - final (I9): the last committed value of each key is the right one.
+//   - available: no read with policy any fails while a replica is there and can be reached, of each partition that it is about.
+//   - grown (I9): the committed values of a key, window or session only grow, as sequence numbers and counts must.
+//   - final (I9): the last committed value of each is the right one, and there are no others.
 //   - idle (I6): a replica that has caught up says so, with lag 0.
 package history

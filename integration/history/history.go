@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sort"
+	"strconv"
 	"time"
 )
 
@@ -27,10 +28,25 @@ type TopicPartition struct {
 	Partition int32
 }
 
+// Entry names one entry of a store: a key, and the times of a window (Start), a session (both) or a version (Start), in
+// milliseconds since the epoch. Both are 0 in a key-value store.
+type Entry struct {
+	Key        string
+	Start, End int64
+}
+
+// String is the key, and the times where there are some.
+func (e Entry) String() string {
+	if e.Start == 0 && e.End == 0 {
+		return strconv.Quote(e.Key)
+	}
+	return fmt.Sprintf("%q [%d, %d]", e.Key, e.Start, e.End)
+}
+
 // Commit is one committed record of a store's changelog.
 type Commit struct {
 	Partition
-	Key     string
+	Entry
 	Offset  int64
 	Value   string
 	Deleted bool // a tombstone; Value is empty
@@ -124,10 +140,15 @@ type Read struct {
 	Router            string
 	Direct            bool
 	Invoked, Returned time.Duration
-	// Failed is the error; empty when the read was answered. What follows is told by an answer only.
+	// Range says that it is a read of a range of the partition and not of Key; nil for a Get.
+	Range *Range
+	// Failed is the error; empty when the read was answered. What follows is told by an answer only. A range that failed has
+	// partition Unknown when the failure is not about one.
 	Failed string
 	Found  bool
 	Value  string
+	// Rows are those of a Range, in order.
+	Rows   []Row
 	Served Replica
 	// Input is the input position told; nil when it was not.
 	Input map[TopicPartition]int64
@@ -167,15 +188,17 @@ type History struct {
 	Settled []Observation
 	// Latest names the stores that keep the newest record of each key of Inputs.
 	Latest []string
+	// Kinds are the stores that are not key-value ones.
+	Kinds map[string]Kind
 	// SampleMaxAge is how old a sample of a changelog's end may be for an offset lag to be judged by it.
 	SampleMaxAge time.Duration
 	// Grace is the time in which a cluster may still not know that a node or router is back.
 	Grace time.Duration
 
-	byPartition map[Partition][]Commit         // by offset
-	byKey       map[Partition]map[string][]int // indexes into byPartition
-	byInput     map[string][]Input             // by key
-	looks       map[string][]Look              // by node, by time
+	byPartition map[Partition][]Commit        // by offset
+	byEntry     map[Partition]map[Entry][]int // indexes into byPartition
+	byInput     map[string][]Input            // by key
+	looks       map[string][]Look             // by node, by time
 }
 
 // Violation is one thing that must not happen.
@@ -196,6 +219,7 @@ func (h *History) Check() []Violation {
 		check func(report func(format string, args ...any))
 	}{
 		{"committed", h.committed},
+		{"ranges", h.ranges},
 		{"fresh", h.fresh},
 		{"offsets", h.offsets},
 		{"strong", h.strong},
@@ -216,20 +240,20 @@ func (h *History) Check() []Violation {
 
 func (h *History) index() {
 	h.byPartition = make(map[Partition][]Commit)
-	h.byKey = make(map[Partition]map[string][]int)
+	h.byEntry = make(map[Partition]map[Entry][]int)
 	for _, c := range h.Commits {
 		h.byPartition[c.Partition] = append(h.byPartition[c.Partition], c)
 	}
 	for p, commits := range h.byPartition {
 		slices.SortFunc(commits, func(a, b Commit) int { return cmp.Compare(a.Offset, b.Offset) })
-		keys := make(map[string][]int)
+		entries := make(map[Entry][]int)
 		for i := range commits {
-			keys[commits[i].Key] = append(keys[commits[i].Key], i)
+			entries[commits[i].Entry] = append(entries[commits[i].Entry], i)
 			if i > 0 { // a later record that was seen earlier makes the earlier one seen too: the observer reads in order
 				commits[i].By = max(commits[i].By, commits[i-1].By)
 			}
 		}
-		h.byKey[p] = keys
+		h.byEntry[p] = entries
 	}
 	h.byInput = make(map[string][]Input)
 	for _, in := range h.Inputs {
@@ -256,9 +280,9 @@ func (h *History) newest(p Partition, t time.Duration) int64 {
 	return commits[n-1].Offset
 }
 
-// below is the newest commit of a key below a position.
-func (h *History) below(p Partition, key string, position int64) (Commit, bool) {
-	indexes := h.byKey[p][key]
+// below is the newest commit of an entry below a position.
+func (h *History) below(p Partition, e Entry, position int64) (Commit, bool) {
+	indexes := h.byEntry[p][e]
 	commits := h.byPartition[p]
 	n := sort.Search(len(indexes), func(i int) bool { return commits[indexes[i]].Offset >= position })
 	if n == 0 {
@@ -278,9 +302,16 @@ func (h *History) answered(f func(r *Read)) {
 
 // String is the read in words, for reports.
 func (r *Read) String() string {
-	s := fmt.Sprintf("read of %s %q with %s through %s, %s to %s", r.Partition, r.Key, r.Policy, r.Router, r.Invoked, r.Returned)
-	if r.Failed != "" {
+	what := strconv.Quote(r.Key)
+	if r.Range != nil {
+		what = r.Range.String()
+	}
+	s := fmt.Sprintf("read of %s %s with %s through %s, %s to %s", r.Partition, what, r.Policy, r.Router, r.Invoked, r.Returned)
+	switch {
+	case r.Failed != "":
 		return s + ": failed: " + r.Failed
+	case r.Range != nil:
+		return fmt.Sprintf("%s: %d rows from %s", s, len(r.Rows), r.Served)
 	}
 	value := "absent"
 	if r.Found {

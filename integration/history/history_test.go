@@ -2,6 +2,7 @@ package history
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +18,8 @@ import (
 //	commit s/0 k offset=3 value=1 at=10ms        (at sets both bounds; deleted; from= and by= set them apart)
 //	input in/0 k offset=3 value=1                (deletes)
 //	read s/0 k any at=20ms value=1 node=a position=4 ...   (master: its role is ACTIVE; lease; restoring)
+//	range s/0 any at=20ms node=a position=4 rows=k=1,k@5-9=2   (prefix= keys= after=k@5 upto=k@5 reverse count=)
+//	kind s window retention=5ms                  (window, session or versioned; commits have start= and end=)
 //	seen s/0 at=20ms node=a position=4 ...       (an observation)
 //	look a at=20ms s/0 s/1
 //	outage node=a router=r from=1s to=2s
@@ -28,7 +31,7 @@ func TestRules(t *testing.T) {
 			if d.Cmd != "check" {
 				t.Fatalf("unknown command %s", d.Cmd)
 			}
-			h := History{SampleMaxAge: time.Second, Grace: 100 * time.Millisecond, Latest: []string{"latest"}}
+			h := History{SampleMaxAge: time.Second, Grace: 100 * time.Millisecond, Latest: []string{"latest"}, Kinds: make(map[string]Kind)}
 			for line := range strings.SplitSeq(d.Input, "\n") {
 				if line = strings.TrimSpace(line); line != "" {
 					parse(t, &h, line)
@@ -123,6 +126,39 @@ func (w *words) replica() Replica {
 	return r
 }
 
+// entry reads k@5-9.
+func (w *words) entry(s string) Entry {
+	var e Entry
+	key, times, _ := strings.Cut(s, "@")
+	start, end, _ := strings.Cut(times, "-")
+	w.given["start"], w.given["end"] = start, end
+	e.Key, e.Start, e.End = key, w.number("start", 0), w.number("end", 0)
+	return e
+}
+
+// ranged reads what is told of a range.
+func (w *words) ranged(r *Read) {
+	g := &Range{Prefix: w.text("prefix"), Reverse: w.flag("reverse")}
+	if s := w.text("keys"); s != "" {
+		g.Keys = strings.Split(s, ",")
+	}
+	for word, bound := range map[string]**Entry{"after": &g.After, "upto": &g.UpTo} {
+		if s := w.text(word); s != "" {
+			*bound = new(w.entry(s))
+		}
+	}
+	if n := w.number("count", Unknown); n != Unknown {
+		g.Counted, g.Count = true, int(n)
+	}
+	if s := w.text("rows"); s != "" {
+		for row := range strings.SplitSeq(s, ",") {
+			e, value, _ := strings.Cut(row, "=")
+			r.Rows = append(r.Rows, Row{w.entry(e), value})
+		}
+	}
+	r.Range = g
+}
+
 func parse(t *testing.T, h *History, line string) {
 	t.Helper()
 	fields := strings.Fields(line)
@@ -133,7 +169,7 @@ func parse(t *testing.T, h *History, line string) {
 		switch {
 		case ok:
 			w.given[key] = value
-		case strings.Contains(f, "/") || len(names) == 0 || len(names) == 1 && fields[0] != "look" && strings.Contains(names[0], "/") && fields[0] != "seen" && fields[0] != "settled":
+		case strings.Contains(f, "/") || len(names) == 0 || len(names) == 1 && fields[0] != "look" && strings.Contains(names[0], "/") && !slices.Contains([]string{"seen", "settled", "range"}, fields[0]):
 			names = append(names, f)
 		default:
 			w.given[f] = ""
@@ -143,7 +179,7 @@ func parse(t *testing.T, h *History, line string) {
 	switch fields[0] {
 	case "commit", "final":
 		c := Commit{
-			Partition: w.partition(names[0]), Key: names[1], Offset: w.number("offset", 0), Value: w.text("value"), Deleted: w.flag("deleted"),
+			Partition: w.partition(names[0]), Entry: Entry{Key: names[1], Start: w.number("start", 0), End: w.number("end", 0)}, Offset: w.number("offset", 0), Value: w.text("value"), Deleted: w.flag("deleted"),
 			NotBefore: w.moment("from", at), By: w.moment("by", at),
 		}
 		if fields[0] == "final" {
@@ -157,8 +193,20 @@ func parse(t *testing.T, h *History, line string) {
 			TopicPartition: TopicPartition{Topic: p.Store, Partition: p.Partition}, Key: names[1], Offset: w.number("offset", 0),
 			Value: w.text("value"), Deletes: w.flag("deletes"),
 		})
-	case "read":
-		r := Read{Partition: w.partition(names[0]), Key: names[1], Router: "r", Direct: w.flag("direct"), Invoked: at, Returned: w.moment("until", at)}
+	case "kind":
+		forms := map[string]Form{"window": Window, "session": Session, "versioned": Versioned}
+		for name, form := range forms {
+			if w.flag(name) {
+				h.Kinds[names[0]] = Kind{Form: form, Retention: w.moment("retention", 0)}
+			}
+		}
+	case "read", "range":
+		r := Read{Partition: w.partition(names[0]), Router: "r", Direct: w.flag("direct"), Invoked: at, Returned: w.moment("until", at)}
+		if fields[0] == "range" {
+			w.ranged(&r)
+		} else {
+			r.Key = names[1]
+		}
 		r.Policy = Policy{MaxStaleness: w.moment("max_staleness", Unknown), MaxOffsetLag: w.number("max_offset_lag", Unknown), AtLeast: w.position("at_least")}
 		for _, m := range []Mode{Strong, Active, Bounded, Any} {
 			if w.flag(m.String()) {

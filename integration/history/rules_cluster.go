@@ -2,8 +2,11 @@ package history
 
 import (
 	"cmp"
+	"maps"
+	"math"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 )
 
@@ -55,26 +58,51 @@ func (h *History) monotonic(report func(string, ...any)) {
 	}
 }
 
-// available: a read that takes any replica is answered while one is there and can be reached.
+// available: a read that takes any replica is answered while one is there and can be reached. One that is not about a
+// single partition fails only if there is none for one of them.
 func (h *History) available(report func(string, ...any)) {
-	nodes := make([]string, 0, len(h.looks))
-	for n := range h.looks {
-		nodes = append(nodes, n)
-	}
-	slices.Sort(nodes)
+	nodes := slices.Sorted(maps.Keys(h.looks))
 	for i := range h.Reads {
 		r := &h.Reads[i]
 		if r.Failed == "" || r.Direct || r.Policy.Mode != Any || r.Policy.AtLeast != nil ||
 			r.Policy.MaxStaleness != Unknown || r.Policy.MaxOffsetLag != Unknown {
 			continue
 		}
-		for _, n := range nodes {
-			if h.holds(n, r.Partition, r.Invoked-h.Grace, r.Returned) && h.reachable(n, r.Router, r.Invoked-h.Grace, r.Returned) {
-				report("%s: but %s held the partition and could be reached", r, n)
-				break
+		about := []Partition{r.Partition}
+		if r.Partition.Partition == Unknown {
+			about = nil
+			for _, p := range h.partitions() {
+				if p.Store == r.Store {
+					about = append(about, p)
+				}
 			}
 		}
+		var who []string
+		for _, p := range about {
+			i := slices.IndexFunc(nodes, func(n string) bool {
+				return h.holds(n, p, r.Invoked-h.Grace, r.Returned) && h.reachable(n, r.Router, r.Invoked-h.Grace, r.Returned)
+			})
+			if i < 0 {
+				who = nil
+				break
+			}
+			who = append(who, nodes[i])
+		}
+		if len(who) > 0 {
+			report("%s: but %s held the partition and could be reached", r, strings.Join(slices.Compact(who), " and "))
+		}
 	}
+}
+
+// partitions are all that a node ever held.
+func (h *History) partitions() []Partition {
+	all := make(map[Partition]bool)
+	for _, l := range h.Looks {
+		for _, p := range l.Replicas {
+			all[p] = true
+		}
+	}
+	return sorted(all)
 }
 
 // holds says whether every look at the node from the last one before from to the first one after to showed the partition.
@@ -106,35 +134,52 @@ func (h *History) reachable(node, router string, from, to time.Duration) bool {
 	return true
 }
 
-// grown: the committed values of a key only grow.
+// grown: the committed values of an entry only grow.
 func (h *History) grown(report func(string, ...any)) {
 	for _, p := range sorted(h.byPartition) {
-		last := make(map[string]Commit)
+		last := make(map[Entry]Commit)
 		for _, c := range h.byPartition[p] {
 			if c.Deleted {
 				continue
 			}
-			if before, ok := last[c.Key]; ok && number(c.Value) <= number(before.Value) {
-				report("%s %q: %q was committed at offset %d after %q at %d", p, c.Key, c.Value, c.Offset, before.Value, before.Offset)
+			if before, ok := last[c.Entry]; ok && number(c.Value) <= number(before.Value) {
+				report("%s %s: %q was committed at offset %d after %q at %d", p, c.Entry, c.Value, c.Offset, before.Value, before.Offset)
 			}
-			last[c.Key] = c
+			last[c.Entry] = c
 		}
 	}
 }
 
-// final: the last committed value of each key is the right one.
+// final: the last committed value of each entry is the right one, and there are no others.
 func (h *History) final(report func(string, ...any)) {
+	stores := make(map[string]bool)
+	wanted := make(map[Partition]map[Entry]bool)
 	for _, want := range h.Final {
+		stores[want.Store] = true
+		if wanted[want.Partition] == nil {
+			wanted[want.Partition] = make(map[Entry]bool)
+		}
+		wanted[want.Partition][want.Entry] = true
 		commits := h.byPartition[want.Partition]
-		indexes := h.byKey[want.Partition][want.Key]
+		indexes := h.byEntry[want.Partition][want.Entry]
 		if len(indexes) == 0 {
 			if !want.Deleted {
-				report("%s %q: nothing was ever committed, want %q", want.Partition, want.Key, want.Value)
+				report("%s %s: nothing was ever committed, want %q", want.Partition, want.Entry, want.Value)
 			}
 			continue
 		}
 		if c := commits[indexes[len(indexes)-1]]; c.Value != want.Value || c.Deleted != want.Deleted {
-			report("%s %q: the last value is %q (deleted %v), want %q (deleted %v)", want.Partition, want.Key, c.Value, c.Deleted, want.Value, want.Deleted)
+			report("%s %s: the last value is %q (deleted %v), want %q (deleted %v)", want.Partition, want.Entry, c.Value, c.Deleted, want.Value, want.Deleted)
+		}
+	}
+	for _, p := range sorted(h.byPartition) {
+		if !stores[p.Store] {
+			continue
+		}
+		for _, row := range h.state(p, math.MaxInt64, nil) {
+			if !wanted[p][row.Entry] {
+				report("%s %s: the last value is %q, and nothing was to be there", p, row.Entry, row.Value)
+			}
 		}
 	}
 }

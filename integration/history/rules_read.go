@@ -10,7 +10,10 @@ import (
 // committed: what is read is the state at the position that the reply tells, and was committed.
 func (h *History) committed(report func(string, ...any)) {
 	h.answered(func(r *Read) {
-		c, ok := h.below(r.Partition, r.Key, r.Served.Position)
+		if r.Range != nil {
+			return
+		}
+		c, ok := h.below(r.Partition, Entry{Key: r.Key}, r.Served.Position)
 		switch exists := ok && !c.Deleted; {
 		case r.Found && !exists:
 			report("%s: at that position the key is absent", r)
@@ -139,7 +142,7 @@ func (h *History) position(report func(string, ...any)) {
 				break
 			}
 		}
-		if r.Input == nil || !slices.Contains(h.Latest, r.Store) {
+		if r.Input == nil || r.Range != nil || !slices.Contains(h.Latest, r.Store) {
 			return
 		}
 		// The newest input below the position is in the state, or one after it.
