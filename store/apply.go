@@ -25,6 +25,7 @@ type writer struct {
 	witnessDue   bool       // the next batch begins with a witness
 	moved        int        // moves of the position that are not in the database
 	purge        purger
+	spilling     int  // see reclaim.go
 	torn         bool // an unfinished Apply may have left entries above the position
 }
 
@@ -118,11 +119,12 @@ func (s *KV) write(changes []Change, size int, next Checkpoint) error {
 				return err
 			}
 		}
-		return nil
+		return s.spill(b)
 	})
 	if err != nil {
 		purge = purger{}
 	}
+	s.w.spilling = max(0, s.w.spilling-1) // also of a failed Apply: it is asked for again
 	s.w.purge = purge
 	return err
 }

@@ -15,6 +15,7 @@ import (
 //	'd' key[:maxPlainKey] hash   a longer key; the whole key is kept with the value
 //	'm' name                     the store's own entries: identity and position
 //	'w' slot                     witnesses, see witness.go
+//	's' number                   filling, see reclaim.go
 //
 // Long keys that share their first maxPlainKey bytes are neighbours in the database (a run), in the order of their
 // hashes; a scan sorts a run by the whole keys. All of a run comes after the plain key that equals its prefix.
@@ -22,6 +23,7 @@ const (
 	prefixData    = 'd'
 	prefixMeta    = 'm'
 	prefixWitness = 'w'
+	prefixSpill   = 's'
 
 	// maxPlainKey is well below Badger's limit, so that a key never fills a block, a batch or a small memtable.
 	// Kafka's default limit for a whole record is 1 MiB; keys this long are rare.

@@ -31,6 +31,9 @@ type KV struct {
 
 	gate gate
 
+	spillAsked atomic.Bool // the next Applies are to have the memtables written, see reclaim.go
+	spillFloor int64       // what the files of large values came to when that was tried last; of ReclaimSpace alone
+
 	writing atomic.Bool // held for the length of an Apply; guards w
 	w       writer
 

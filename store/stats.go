@@ -1,18 +1,9 @@
 package store
 
-import (
-	"errors"
+import "github.com/dgraph-io/badger/v4"
 
-	"github.com/dgraph-io/badger/v4"
-)
-
-const (
-	// exactEntries is how many entries Stats counts one by one before it estimates.
-	exactEntries = 10_000
-
-	// reclaimRatio is the share of a value log file that must be garbage for ReclaimSpace to rewrite it.
-	reclaimRatio = 0.5
-)
+// exactEntries is how many entries Stats counts one by one before it estimates.
+const exactEntries = 10_000
 
 // Stats is about how large a store is.
 type Stats struct {
@@ -57,22 +48,4 @@ func (s *KV) countEntries() (n int64, all bool) {
 		n++
 	}
 	return n, !it.Valid()
-}
-
-// ReclaimSpace rewrites one value log file that is mostly garbage and reports whether there was one; only values above
-// about 1 MiB are kept there, everything else is compacted as it is written. It may run beside reads and Apply; call it
-// now and then, one call at a time, until it reports false.
-func (s *KV) ReclaimSpace() (bool, error) {
-	if !s.enter() {
-		return false, ErrClosed
-	}
-	defer s.leave()
-	if s.opt.InMemory {
-		return false, nil
-	}
-	err := s.db.RunValueLogGC(reclaimRatio)
-	if errors.Is(err, badger.ErrNoRewrite) || errors.Is(err, badger.ErrRejected) {
-		return false, nil
-	}
-	return err == nil, err
 }
