@@ -22,12 +22,22 @@ var errNoMember = errors.New("the node is no member of the group now")
 
 // commitAt says when a transaction that begins at now is to end: an interval later, so that a backlog is worked off in large
 // transactions. While the tasks keep up with their input it ends an interval after the last commit began, so that a
-// record does not wait for the length of a commit on top, nor one that comes alone for others.
-func commitAt(now, last time.Time, keepsUp bool, interval time.Duration) time.Time {
-	if at := last.Add(interval); keepsUp && at.Before(now.Add(interval)) {
-		return at
+// record does not wait for the length of a commit on top; but not before half of the interval has passed, so that records
+// that come together are seen together, nor before the time that the last commit took: where commits are slow, more of
+// them would be slower.
+func commitAt(now, last time.Time, took time.Duration, keepsUp bool, interval time.Duration) time.Time {
+	latest := now.Add(interval)
+	if !keepsUp {
+		return latest
 	}
-	return now.Add(interval)
+	at, soonest := last.Add(interval), now.Add(max(took, interval/2))
+	if at.Before(soonest) {
+		at = soonest
+	}
+	if at.After(latest) {
+		return latest
+	}
+	return at
 }
 
 // commitDue says whether the transaction should end now.
@@ -206,7 +216,7 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 	if err != nil {
 		return err
 	}
-	w.failures = 0
+	w.failures, w.took = 0, time.Since(w.committing)
 	w.news.announce()
 	return nil
 }

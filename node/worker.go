@@ -69,6 +69,7 @@ type worker struct {
 	resumeAt   time.Time       // when a producer may be made again
 	due        time.Time       // when the transaction in progress is to end
 	committing time.Time       // when the last commit began; at first when the worker did
+	took       time.Duration   // the last commit, with applying
 	idled      bool            // the input has run dry since the last transaction began
 	lives      uint64
 	carries    map[metadata.TaskID]*carry
@@ -313,7 +314,7 @@ func (w *worker) processSome() (int, error) {
 		if err := w.producer.Begin(); err != nil {
 			return 0, err
 		}
-		w.due, w.idled = commitAt(time.Now(), w.committing, w.idled, w.cfg.CommitInterval), false
+		w.due, w.idled = commitAt(time.Now(), w.committing, w.took, w.idled, w.cfg.CommitInterval), false
 	}
 	limit := max(1, w.cfg.MaxPollRecords/len(ready))
 	var total atomic.Int64
