@@ -39,6 +39,7 @@ type edition struct {
 type Identity struct {
 	value  *reload.Value[edition]
 	config Config
+	links  links
 }
 
 // Load reads the files. reload.Follow keeps the identity with them.
@@ -78,8 +79,14 @@ func parse(c Config, contents [][]byte) (*edition, error) {
 	return e, nil
 }
 
-// Check looks at the files; see reload.Value.
-func (i *Identity) Check() (changed bool, err error) { return i.value.Check() }
+// Check looks at the files; see reload.Value. After a change the connections that were dialled by Credentials before are
+// closed within renewWithin, so that they are made anew: a peer that judges them goes by the certificate that they began with.
+func (i *Identity) Check() (changed bool, err error) {
+	if changed, err = i.value.Check(); changed {
+		i.links.retire()
+	}
+	return changed, err
+}
 
 // What names the files in logs.
 func (i *Identity) What() string { return i.value.What() }

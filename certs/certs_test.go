@@ -9,6 +9,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/iqgate/iqgate/auth/authtest"
 )
@@ -174,6 +176,39 @@ func TestClientsCheckChainAndName(t *testing.T) {
 	if _, _, err := shake(t, required, load(t, Config{CAFile: s.dir + "/ca.pem", ServerName: "server"}).Client()); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a client without a certificate: %v", err)
 	}
+}
+
+// TestDialledConnectionsAreMadeAnewAfterAChange, and not without one.
+func TestDialledConnectionsAreMadeAnewAfterAChange(t *testing.T) {
+	s := site{t, t.TempDir()}
+	ca := authtest.NewCA(t, "ca")
+	s.put("ca.pem", ca.PEM)
+	s.server(ca, "x")
+	synctest.Test(t, func(t *testing.T) {
+		id := load(t, Config{CertFile: s.dir + "/server.pem", KeyFile: s.dir + "/server.key", CAFile: s.dir + "/ca.pem"})
+		a, b := net.Pipe()
+		defer b.Close() //nolint:errcheck // in memory
+		conn := id.links.add(a)
+		check := func(wantChanged bool) {
+			t.Helper()
+			if changed, err := id.Check(); changed != wantChanged {
+				t.Errorf("changed %t, %v", changed, err)
+			}
+			time.Sleep(renewWithin)
+		}
+		check(false)
+		if err := conn.SetDeadline(time.Time{}); err != nil {
+			t.Errorf("closed although nothing had changed: %v", err)
+		}
+		s.server(ca, "y")
+		check(true)
+		if err := conn.SetDeadline(time.Time{}); err == nil {
+			t.Error("it is open still")
+		}
+		if n := len(id.links.mu.open); n != 0 {
+			t.Errorf("%d connections are not forgotten", n)
+		}
+	})
 }
 
 // TestAResumedSessionDoesNotOutliveItsTrust: sessions are not resumed at all.

@@ -28,7 +28,11 @@ type dialled struct {
 
 // ClientHandshake implements credentials.TransportCredentials.
 func (d *dialled) ClientHandshake(ctx context.Context, authority string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(d.identity.config13()).ClientHandshake(ctx, authority, conn)
+	made, info, err := credentials.NewTLS(d.identity.config13()).ClientHandshake(ctx, authority, conn)
+	if err != nil {
+		return nil, nil, err
+	}
+	return d.identity.links.add(made), info, nil
 }
 
 // Clone implements credentials.TransportCredentials.
