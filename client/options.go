@@ -1,10 +1,14 @@
 package client
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/jwt"
 
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/partitioner"
@@ -23,10 +27,11 @@ type options struct {
 	direct         bool
 	lookups        bool
 	partitioners   *partitioner.Registry
+	errs           []error // of options that cannot be
 }
 
 func (o *options) validate() error {
-	var errs []error
+	errs := o.errs
 	if o.timeout <= 0 {
 		errs = append(errs, iqerr.Invalid("timeout", o.timeout, "must be positive"))
 	}
@@ -56,7 +61,47 @@ func WithReadOptions(opts ...ReadOption) Option {
 	return func(o *options) { o.read = append(o.read, opts...) }
 }
 
-// WithDialOptions adds gRPC dial options, for TLS, credentials, interceptors or another dialer. They come last and win.
+// WithTLS connects to routers and nodes by TLS: config says which authorities sign their certificates (RootCAs) and which
+// certificate the client shows (Certificates or GetClientCertificate). Default: plaintext. Package certs makes credentials
+// that follow their files; they go into WithDialOptions(grpc.WithTransportCredentials(identity.Credentials())).
+func WithTLS(config *tls.Config) Option {
+	return WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(config)))
+}
+
+// WithToken shows a bearer token with each call. token is called for each and gives the newest one; it must be safe for
+// concurrent use. It needs TLS: without, New fails, since a token is for nobody else to read.
+func WithToken(token func(ctx context.Context) (string, error)) Option {
+	return WithDialOptions(grpc.WithPerRPCCredentials(bearer(token)))
+}
+
+// WithTokenFile is WithToken with a file that has the token, a JWT with an expiry. It is read again before the token expires.
+func WithTokenFile(path string) Option {
+	return func(o *options) {
+		token, err := jwt.NewTokenFileCallCredentials(path)
+		if err != nil { // for an empty path alone
+			o.errs = append(o.errs, iqerr.Invalid("token file", path, "must be a file's name"))
+			return
+		}
+		o.dial = append(o.dial, grpc.WithPerRPCCredentials(token))
+	}
+}
+
+// bearer is a token as gRPC's credentials.
+type bearer func(ctx context.Context) (string, error)
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (bearer) RequireTransportSecurity() bool { return true }
+
+// WithDialOptions adds gRPC dial options, for credentials, interceptors or another dialer. They come last and win.
 func WithDialOptions(opts ...grpc.DialOption) Option {
 	return func(o *options) { o.dial = append(o.dial, opts...) }
 }

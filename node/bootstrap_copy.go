@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
@@ -35,8 +34,8 @@ const (
 
 // dialSource makes a connection to another node for copies.
 func (c Config) dialSource(address string) (*grpc.ClientConn, error) {
-	return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(c.dial),
-		grpc.WithInitialWindowSize(copyWindow), grpc.WithInitialConnWindowSize(copyWindow))
+	return grpc.NewClient("passthrough:///"+address, append(c.Security.DialOptions(), grpc.WithContextDialer(c.dial),
+		grpc.WithInitialWindowSize(copyWindow), grpc.WithInitialConnWindowSize(copyWindow))...)
 }
 
 // choose asks the nodes that have the partition what they offer, and orders what is worth having.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/auth"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -120,7 +121,12 @@ type Config struct {
 
 	// Partitioners knows the partitioners that stores and sinks name. Default: the built-in ones.
 	Partitioners *partitioner.Registry
-	// KafkaOptions are added to each Kafka client: TLS, SASL, a dialer.
+	// Security is TLS, and who may do what, on the links of callers, routers and other nodes. Default: plaintext, and everybody
+	// may do everything.
+	Security *auth.Security
+	// Kafka is TLS and SASL on the links to Kafka. Default: plaintext without authentication.
+	Kafka *kafka.Security
+	// KafkaOptions are added to each Kafka client: a dialer, a log.
 	KafkaOptions []kgo.Opt
 	// Dial connects to routers and other nodes instead of TCP; tests give one.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -194,7 +200,7 @@ func or[T comparable](v, def T) T {
 
 // kafkaOptions are the options of each Kafka client of the node.
 func (c Config) kafkaOptions() []kgo.Opt {
-	return kafka.Options(c.Brokers, "iqnode-"+c.NodeID, c.KafkaOptions...)
+	return kafka.Options(c.Brokers, "iqnode-"+c.NodeID, append(c.Kafka.Options(), c.KafkaOptions...)...)
 }
 
 // Validate reports every bad field at once and names it.
@@ -234,6 +240,9 @@ func (c Config) Validate() error {
 		if why := checkAddress(c.Listen, true); why != "" && !strings.HasSuffix(c.Listen, ":0") {
 			bad("Listen", c.Listen, why+"; set Advertised to an address that others can dial")
 		}
+	}
+	if err := errors.Join(c.Security.Validate(), c.Kafka.Validate()); err != nil {
+		errs = append(errs, fmt.Errorf("node: %w", err))
 	}
 	if c.Capacity < 1 || c.Capacity > maxCapacity {
 		bad("Capacity", c.Capacity, "must be 1 to 1000")

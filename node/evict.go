@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/iqgate/iqgate/kafka"
@@ -172,7 +171,7 @@ func aliveService(node metadata.NodeID) string { return "iqgate.node/" + string(
 func (n *Node) answers(ctx context.Context, s suspicion) bool {
 	ctx, cancel := context.WithTimeout(ctx, evictConfirm)
 	defer cancel()
-	cc, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(n.cfg.dial))
+	cc, err := grpc.NewClient("passthrough:///"+s.address, append(n.cfg.Security.DialOptions(), grpc.WithContextDialer(n.cfg.dial))...)
 	if err != nil {
 		return false
 	}

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	grpcbackoff "google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -39,15 +38,14 @@ type reporter struct {
 
 // run reports until ctx ends, and then says that the node is leaving.
 func (r *reporter) run(ctx context.Context) error {
-	opts := []grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	opts := append(r.n.cfg.Security.DialOptions(),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: routerRedialMin, Multiplier: 1.6, Jitter: 0.2, MaxDelay: routerRedialMax},
 			MinConnectTimeout: 2 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: routerPing, Timeout: routerPingWait, PermitWithoutStream: true}),
 		grpc.WithDisableServiceConfig(),
-	}
+	)
 	target := r.address // resolved by DNS again at each connection
 	if r.n.cfg.Dial != nil {
 		target = "passthrough:///" + r.address

@@ -211,6 +211,7 @@ func (n *Node) Run(ctx context.Context) error {
 		g.Go(func() error { return r.run(gctx) })
 	}
 	g.Go(func() error { return n.runKafka(gctx) })
+	g.Go(func() error { return n.cfg.Security.Run(gctx, n.log) })
 	g.Go(func() error {
 		select {
 		case err := <-served:
@@ -234,7 +235,7 @@ func stopServer(srv *grpc.Server, wait time.Duration) {
 }
 
 func (n *Node) newServer() *grpc.Server {
-	srv := grpc.NewServer(
+	srv := grpc.NewServer(append(n.cfg.Security.ServerOptions(),
 		grpc.MaxRecvMsgSize(n.cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(n.cfg.MaxMessageBytes),
 		grpc.ForceServerCodecV2(mux.Codec{}),
@@ -242,7 +243,7 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.InitialConnWindowSize(serverWindow),
 		grpc.MaxConcurrentStreams(serverMaxStreams),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: serverMinPing, PermitWithoutStream: true}),
-	)
+	)...)
 	n.serving.Register(srv)
 	iqv1.RegisterControlServiceServer(srv, &controlServer{n: n})
 	iqv1.RegisterSnapshotServiceServer(srv, newSnapshotServer(n))

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/iqgate/iqgate/auth"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/partitioner"
 	"github.com/iqgate/iqgate/routing"
@@ -61,6 +62,9 @@ type Config struct {
 	MaxMessageBytes int
 	// Hedge asks a second replica when the first is slow to answer a read that tolerates staleness. Default off.
 	Hedge bool
+	// Security is TLS, and who may do what, on the links of clients and nodes. Default: plaintext, and everybody may do
+	// everything.
+	Security *auth.Security
 	// StopTimeout is how long Run lets reads finish after its context ended. Default 5s.
 	StopTimeout time.Duration
 }
@@ -112,6 +116,9 @@ func (c Config) Validate() error {
 	count("MaxScans", c.MaxScans)
 	count("MaxWatches", c.MaxWatches)
 	count("MaxMessageBytes", c.MaxMessageBytes)
+	if err := c.Security.Validate(); err != nil {
+		errs = append(errs, fmt.Errorf("Security: %w", err))
+	}
 	if err := d.DefaultPolicy.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("DefaultPolicy: %w", err))
 	}

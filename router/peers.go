@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -13,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/iqgate/iqgate/auth"
@@ -129,6 +129,7 @@ func (p *peer) lookup(ctx context.Context, request []byte, until time.Time, othe
 type peers struct {
 	dial     func(ctx context.Context, address string) (net.Conn, error)
 	maxBytes int
+	security []grpc.DialOption
 	// lost is told when a connection broke, or when the address refused one: then the process is gone. It may not block.
 	lost func(p *peer, refused bool)
 
@@ -141,7 +142,7 @@ type peers struct {
 }
 
 func newPeers(c Config, lost func(p *peer, refused bool)) *peers {
-	ps := &peers{dial: c.Dial, maxBytes: c.MaxMessageBytes, lost: lost}
+	ps := &peers{dial: c.Dial, maxBytes: c.MaxMessageBytes, security: slices.Clip(c.Security.DialOptions()), lost: lost}
 	ps.mu.byNode = map[metadata.NodeID]*peer{}
 	return ps
 }
@@ -216,8 +217,7 @@ func (ps *peers) open(n *metadata.Node) (*peer, error) {
 		return conn, err
 	}
 	retry := backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: reconnectAtMost}
-	conn, err := grpc.NewClient("passthrough:///"+n.Address,
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+	conn, err := grpc.NewClient("passthrough:///"+n.Address, append(ps.security,
 		grpc.WithContextDialer(dial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: PingEvery, Timeout: PingTimeout, PermitWithoutStream: true}),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: reconnectAtMost}),
@@ -226,7 +226,7 @@ func (ps *peers) open(n *metadata.Node) (*peer, error) {
 		grpc.WithInitialWindowSize(windowBytes),
 		grpc.WithInitialConnWindowSize(windowBytes),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(ps.maxBytes), grpc.MaxCallSendMsgSize(ps.maxBytes)),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,9 @@ import (
 // permitPingEvery is how often clients and nodes may ping an idle connection to the router. Theirs is PingEvery.
 const permitPingEvery = PingEvery / 2
 
+// maxStreams bounds the calls that one connection has under way. Other bounds are the whole router's.
+const maxStreams = 100_000
+
 // Router is the front of an application. Any number of them may run; they share nothing.
 type Router struct {
 	config Config
@@ -106,6 +109,7 @@ func (r *Router) Run(ctx context.Context) error {
 		return nil
 	})
 	g.Go(func() error { return r.watch(loops) })
+	g.Go(func() error { return r.config.Security.Run(loops, r.log) })
 	g.Go(func() error {
 		<-ctx.Done()
 		r.stop(server)
@@ -147,16 +151,17 @@ func (r *Router) name() string {
 }
 
 func (r *Router) newServer() *grpc.Server {
-	server := grpc.NewServer(
+	server := grpc.NewServer(append(r.config.Security.ServerOptions(),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: permitPingEvery, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: PingEvery, Timeout: PingTimeout}),
 		grpc.InitialWindowSize(windowBytes),
 		grpc.InitialConnWindowSize(windowBytes),
 		grpc.MaxRecvMsgSize(r.config.MaxMessageBytes),
 		grpc.MaxSendMsgSize(r.config.MaxMessageBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(mux.Codec{}),
 		grpc.WaitForHandlers(true), // so that Stop leaves nothing running
-	)
+	)...)
 	server.RegisterService(mux.Service(r.lookup), newQueryService(r))
 	iqv1.RegisterMetadataServiceServer(server, &metadataService{router: r})
 	iqv1.RegisterControlServiceServer(server, &controlService{router: r})

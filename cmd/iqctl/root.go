@@ -32,6 +32,7 @@ type app struct {
 	routers string
 	output  string
 	timeout time.Duration
+	links   links
 }
 
 // run executes one command line and gives the exit code.
@@ -71,6 +72,7 @@ Exit codes:
 	f.StringVar(&a.routers, "router", "", "routers or nodes to ask, host:port[,host:port...] (default $"+routerEnv+" or "+defaultRouter+")")
 	f.StringVarP(&a.output, "output", "o", "table", "how to print: table, json, or, where values are read, raw: their bytes alone")
 	f.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long a command may take, on top of --wait; scan, count, watch and drain take what they need unless it is given")
+	a.links.flags(root)
 	root.AddCommand(newGetCommand(a))
 	root.AddCommand(newMultiGetCommand(a), newScanCommand(a), newCountCommand(a), newWatchCommand(a))
 	root.AddCommand(newWindowCommand(a), newSessionCommand(a), newAsOfCommand(a), newVersionsCommand(a))
@@ -167,7 +169,11 @@ func (a *app) client() (*client.Client, error) {
 
 // clientOf is a client of servers by their addresses.
 func (a *app) clientOf(targets []string) (*client.Client, error) {
-	return client.New(targets, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))
+	secured, err := a.links.options(a.getenv)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(targets, append(secured, client.WithTargetsInOrder(), client.WithDialOptions(a.dial...))...)
 }
 
 // exactArgs is cobra.ExactArgs with an error that names what is missing.

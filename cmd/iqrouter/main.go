@@ -59,6 +59,10 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	}
 	cfg := s.router
 	cfg.Logger = log
+	if cfg.Security, err = s.links.Load(log); err != nil {
+		_, _ = fmt.Fprintf(stderr, "iqrouter: bad configuration: %v\nsee: iqrouter --help\n", err)
+		return exitBadConfig
+	}
 
 	// 2. The router. It starts nothing yet.
 	r, err := router.New(cfg)

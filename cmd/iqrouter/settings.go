@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/iqgate/iqgate/cmd/internal/secure"
 	"github.com/iqgate/iqgate/router"
 	"github.com/iqgate/iqgate/routing"
 )
@@ -22,6 +23,7 @@ const maxConfigBytes = 1 << 20
 // settings are the program's settings after loading.
 type settings struct {
 	router    router.Config
+	links     secure.Files
 	config    string
 	logLevel  slog.Level
 	logFormat string
@@ -56,6 +58,14 @@ func (s *settings) flags() *flag.FlagSet {
 	fs.DurationVar(&c.ScanIdle, "scan-idle", 0, "how long the reader of a scan or watch may take nothing before its stream ends (default 30s)")
 	fs.IntVar(&c.MaxMessageBytes, "max-message-bytes", 0, "bound of one message (default 64 MiB)")
 	fs.BoolVar(&c.Hedge, "hedge", false, "ask a second replica when the first is slow and the read tolerates staleness")
+	fs.StringVar(&s.links.Cert, "tls-cert", "", "`file`: "+secure.CertHelp)
+	fs.StringVar(&s.links.Key, "tls-key", "", "`file`: "+secure.KeyHelp)
+	fs.StringVar(&s.links.CA, "tls-ca", "", "`file`: "+secure.CAHelp)
+	fs.StringVar(&s.links.ServerName, "tls-server-name", "", "`name`: "+secure.ServerNameHelp)
+	fs.BoolVar(&s.links.RequireClient, "tls-require-client", false, secure.RequireClientHelp)
+	fs.StringVar(&s.links.Token, "token-file", "", "`file`: "+secure.TokenHelp)
+	fs.StringVar(&s.links.Rules, "auth-rules", "", "`file`: "+secure.RulesHelp)
+	fs.StringVar(&s.links.Keys, "auth-keys", "", "`file`: "+secure.KeysHelp)
 	fs.TextVar(&s.logLevel, "log-level", slog.LevelInfo, "`level`: debug, info, warn or error")
 	fs.Func("log-format", "`format`: text or json (default text)", func(text string) error {
 		if text != "text" && text != "json" {

@@ -64,6 +64,10 @@ func readFile(file string, byName map[string]*setting) fileSettings {
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		o := byName[key.Value]
+		if o != nil && o.secret {
+			bad(key.Line, "%s: is a secret, which has no place in this file; name a file with %s-file, or use %s", o.name, o.name, o.env())
+			continue
+		}
 		if o == nil {
 			bad(key.Line, "%s: is no setting%s", key.Value, suggestion(key.Value, byName))
 			continue

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/node"
+	"github.com/iqgate/iqgate/reload"
 )
 
 // Exit codes. Whoever starts nodes depends on them: add, never change.
@@ -53,6 +55,11 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 		cfg.KafkaOptions = append(cfg.KafkaOptions, kgo.WithLogger(kslog.New(log)))
 	}
 	cfg.Step = s.crash.step
+	kafkaFiles, err := s.secure(&cfg, log)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "iqnode: bad configuration: %v\nsee: iqnode --help\n", err)
+		return exitBadConfig
+	}
 	for _, name := range s.strangers {
 		log.Warn("an environment variable is no setting", slog.String("variable", name))
 	}
@@ -78,7 +85,14 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	_, _ = fmt.Fprintf(stdout, "iqnode %s listening at %s\n", cfg.NodeID, n.Address())
 
 	// 5. Work until the signal: wait for Kafka and the topics, join the group, process, serve; then commit and leave.
+	following, endFollowing := context.WithCancel(context.Background())
+	var followers sync.WaitGroup
+	if kafkaFiles != nil {
+		followers.Go(func() { _ = reload.Follow(following, 0, log, kafkaFiles) }) // it fails for a bad interval alone
+	}
 	err = n.Run(ctx)
+	endFollowing()
+	followers.Wait()
 	if ctx.Err() != nil {
 		<-told
 	}

@@ -16,6 +16,7 @@ import (
 type given struct {
 	name, text string
 	origin     string // --name, IQNODE_NAME, or the file with its line; empty for the default
+	secret     bool   // the text is left out
 }
 
 // label says which value is meant, in messages.
@@ -67,7 +68,13 @@ func load(args, env []string) (*settings, error) {
 	for i := range table {
 		o := &table[i]
 		g := given{name: o.name, text: o.def}
-		if v, ok := flags[o.name]; ok {
+		if v, ok := vars[o.env()]; o.secret && ok {
+			if err := o.take(s, v); err != nil {
+				faults = append(faults, o.env()+": "+err.Error())
+			}
+			s.given = append(s.given, given{name: o.name, origin: o.env(), secret: true})
+			continue
+		} else if v, ok := flags[o.name]; ok {
 			g = given{name: o.name, text: v, origin: "--" + o.name}
 		} else if v, ok := vars[o.env()]; ok {
 			g = given{name: o.name, text: v, origin: o.env()}
@@ -150,6 +157,9 @@ func parseFlags(args []string, table []setting, s *settings) (texts map[string]s
 	fs := flag.NewFlagSet("iqnode", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	for _, o := range table {
+		if o.secret {
+			continue
+		}
 		take := func(text string) error { texts[o.name] = text; return nil }
 		if o.value == "" {
 			fs.BoolFunc(o.name, o.help, take)
@@ -216,6 +226,10 @@ wins over the environment, and that over the file.
 	}
 	line("config", "FILE", "read settings from a YAML file", "")
 	for _, o := range allSettings() {
+		if o.secret {
+			fmt.Fprintf(&b, "  %-33s %s (in the environment only)\n", o.env(), o.help)
+			continue
+		}
 		line(o.name, o.value, o.help, o.def)
 	}
 	line("print-config", "", "print every setting with its origin, and exit", "")
@@ -234,6 +248,10 @@ func printConfig(w io.Writer, s *settings) {
 		origin := "default"
 		if g.origin != "" {
 			origin = g.origin
+		}
+		if g.secret {
+			_, _ = fmt.Fprintf(w, "# %s: not shown, from %s\n", g.name, g.origin)
+			continue
 		}
 		if g.text == "" && g.origin == "" {
 			_, _ = fmt.Fprintf(w, "# %s: not set\n", g.name)

@@ -7,10 +7,13 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/iqgate/iqgate/cmd/internal/secure"
+	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/node"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
@@ -19,6 +22,8 @@ import (
 // settings are the program's settings after loading.
 type settings struct {
 	node      node.Config
+	links     secure.Files
+	kafka     secure.Kafka
 	logLevel  slog.Level
 	logFormat string
 	crash     crashPlan
@@ -36,8 +41,10 @@ type setting struct {
 	value string // what kind of value, for the help; empty for a switch
 	def   string // as text; empty for none
 	list  bool   // the file may have a list
-	help  string
-	set   func(s *settings, text string) error
+	// secret settings come from the environment alone, and are never printed.
+	secret bool
+	help   string
+	set    func(s *settings, text string) error
 }
 
 // env is the setting's environment variable.
@@ -95,6 +102,26 @@ func allSettings() []setting {
 		number("max-message-bytes", "MaxMessageBytes", "67108864", 1, "bound of one gRPC message", func(c *node.Config) *int { return &c.MaxMessageBytes }),
 		flagOf("sync-writes", "SyncWrites", "make stores survive a power loss, with an fsync per commit", func(s *settings) *bool { return &s.node.SyncWrites }),
 
+		file("tls-cert", secure.CertHelp, func(s *settings) *string { return &s.links.Cert }),
+		file("tls-key", secure.KeyHelp, func(s *settings) *string { return &s.links.Key }),
+		file("tls-ca", secure.CAHelp, func(s *settings) *string { return &s.links.CA }),
+		own("tls-server-name", "NAME", secure.ServerNameHelp, func(s *settings) *string { return &s.links.ServerName }),
+		flagOf("tls-require-client", "", secure.RequireClientHelp, func(s *settings) *bool { return &s.links.RequireClient }),
+		file("token-file", secure.TokenHelp, func(s *settings) *string { return &s.links.Token }),
+		file("auth-rules", secure.RulesHelp, func(s *settings) *string { return &s.links.Rules }),
+		file("auth-keys", secure.KeysHelp, func(s *settings) *string { return &s.links.Keys }),
+
+		flagOf("kafka-tls", "", "connect to Kafka by TLS", func(s *settings) *bool { return &s.kafka.TLS }),
+		file("kafka-tls-ca", "authorities that sign the brokers' certificates, PEM, if not the system's; means kafka-tls", func(s *settings) *string { return &s.kafka.CA }),
+		file("kafka-tls-cert", "client certificate to show to brokers, PEM; means kafka-tls", func(s *settings) *string { return &s.kafka.Cert }),
+		file("kafka-tls-key", "private key of that certificate, PEM", func(s *settings) *string { return &s.kafka.Key }),
+		own("kafka-tls-server-name", "NAME", "name that the brokers' certificates must have, if not their host's", func(s *settings) *string { return &s.kafka.ServerName }),
+		{name: "kafka-sasl", value: "MECHANISM", help: "how to authenticate to Kafka: plain, scram-sha-256, scram-sha-512 or oauthbearer", set: setMechanism},
+		own("kafka-user", "NAME", "user for plain and scram", func(s *settings) *string { return &s.kafka.User }),
+		file("kafka-password-file", "the user's password; read again at each authentication", func(s *settings) *string { return &s.kafka.PasswordFile }),
+		{name: "kafka-password", secret: true, help: "the user's password", set: setPassword},
+		file("kafka-token-file", "token for oauthbearer; read again at each authentication", func(s *settings) *string { return &s.kafka.TokenFile }),
+
 		{name: "log-level", value: "LEVEL", def: "info", help: "debug (with the Kafka client's log), info, warn or error", set: setLogLevel},
 		{name: "log-format", value: "FORMAT", def: "text", help: "text or json", set: setLogFormat},
 	}
@@ -105,6 +132,30 @@ func text(name, field, value, def, help string, at func(*node.Config) *string) s
 		*at(&s.node) = text
 		return nil
 	}}
+}
+
+// own is a text that is the program's own setting.
+func own(name, value, help string, at func(*settings) *string) setting {
+	return setting{name: name, value: value, help: help, set: func(s *settings, text string) error {
+		*at(s) = text
+		return nil
+	}}
+}
+
+// file names a file that is read when the program begins.
+func file(name, help string, at func(*settings) *string) setting { return own(name, "FILE", help, at) }
+
+func setMechanism(s *settings, text string) error {
+	if !slices.Contains(kafka.Mechanisms, strings.ToUpper(text)) {
+		return errors.New("must be plain, scram-sha-256, scram-sha-512 or oauthbearer")
+	}
+	s.kafka.Mechanism = text
+	return nil
+}
+
+func setPassword(s *settings, text string) error {
+	s.kafka.Password = secure.Secret(text)
+	return nil
 }
 
 func list(name, field, help string, at func(*node.Config) *[]string) setting {
