@@ -86,16 +86,16 @@ var methods = map[string]method{
 		return []Access{{Action: Control}}
 	}),
 
-	// A verification reads all of a store and tells keys that differ; it is for whoever runs the cluster.
-	iqv1.VerifyService_VerifyReplica_FullMethodName: of(func(*iqv1.VerifyReplicaRequest) []Access {
-		return []Access{{Action: Control}}
+	// Copies of whole stores are for nodes alone, each by its own name.
+	"/iq.v1.SnapshotService/Offer": of(asNode),
+	"/iq.v1.SnapshotService/Copy":  of(asNode),
+
+	// A comparison costs a node much, and shows entries that differ.
+	"/iq.v1.VerifyService/VerifyReplica": of(func(m interface{ GetStore() string }) []Access {
+		return []Access{{Action: Control}, {Action: Read, Store: m.GetStore()}}
 	}),
-	iqv1.VerifyService_PinState_FullMethodName: of(func(*iqv1.PinStateRequest) []Access {
-		return []Access{{Action: Control}}
-	}),
-	iqv1.VerifyService_DigestState_FullMethodName: of(func(*iqv1.DigestStateRequest) []Access {
-		return []Access{{Action: Control}}
-	}),
+	"/iq.v1.VerifyService/PinState":    of(func(any) []Access { return []Access{{Action: Control}} }),
+	"/iq.v1.VerifyService/DigestState": of(func(any) []Access { return []Access{{Action: Control}} }),
 
 	// Health is asked by load balancers, which know no secret, and by nodes of one another before an eviction. It tells
 	// whether a service that one names is served.
@@ -120,6 +120,15 @@ func confineStores(g *grants, answer any) any {
 		}
 	}
 	return own
+}
+
+// asNode is a request of a node that says which one it is. One that does not say is nobody's.
+func asNode(m interface{ GetNode() string }) []Access {
+	node := m.GetNode()
+	if node == "" {
+		node = "(none)" // no node id has brackets
+	}
+	return []Access{{Action: Peer, Node: node}}
 }
 
 func get(action Action, m *iqv1.GetRequest) Access {

@@ -46,6 +46,10 @@ func TestEveryMethodHasARow(t *testing.T) {
 		return true
 	})
 	for name := range left {
+		service, _, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+		if _, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service)); err != nil {
+			continue // it is not built in
+		}
 		t.Errorf("%s is the row of no method", name)
 	}
 }
