@@ -70,6 +70,9 @@ type Options struct {
 	// Properties overrides the broker's configuration. Where it listens and keeps its data, its id and its roles
 	// cannot be overridden.
 	Properties map[string]string
+	// Listeners are more ways in, by name, each with its security protocol: {"SECURE": "SASL_SSL"}. Their other properties
+	// are set by Properties (listener.name.secure...); AddrOf tells where they are.
+	Listeners map[string]string
 	// Log also receives what the broker prints, which is warnings and worse. Default: the file alone. It is
 	// written by one goroutine at a time.
 	Log io.Writer
@@ -107,6 +110,9 @@ func start(ctx context.Context, opts Options, pick func() (int, error)) (*Broker
 	}
 	for try := 1; ; try++ {
 		if b.place.port, b.place.controllerPort, err = pickPorts(pick); err != nil {
+			return nil, fmt.Errorf("start kafka: %w", err)
+		}
+		if b.place.more, err = pickListeners(opts.Listeners, pick, b.place.port, b.place.controllerPort); err != nil {
 			return nil, fmt.Errorf("start kafka: %w", err)
 		}
 		err := b.boot(ctx)

@@ -19,6 +19,7 @@ type placement struct {
 	dataDir        string
 	port           int // of clients
 	controllerPort int // of the KRaft controller
+	more           []listener
 }
 
 // render writes the broker's configuration in the format of java.util.Properties: the lines of base, the overrides,
@@ -54,6 +55,7 @@ func render(base string, at placement, overrides map[string]string) (string, err
 	}
 	maps.Copy(all, overrides)
 	maps.Copy(all, placed)
+	addListeners(all, at.more)
 	var out strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(all)) {
 		fmt.Fprintf(&out, "%s=%s\n", escapeProperty(key, true), escapeProperty(all[key], false))
