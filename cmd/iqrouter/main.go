@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/iqgate/iqgate/cmd/internal/build"
+	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/router"
 )
 
@@ -57,6 +58,7 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	for _, name := range s.strangers {
 		log.Warn("an environment variable is no setting", slog.String("variable", name))
 	}
+	memory.Tune(env, log)
 	cfg := s.router
 	cfg.Logger = log
 	if cfg.Security, err = s.links.Load(log); err != nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
+	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/cmd/internal/secure"
 	"github.com/iqgate/iqgate/router"
 	"github.com/iqgate/iqgate/routing"
@@ -105,5 +106,6 @@ Each setting may also be an environment variable (%sLISTEN for --listen) or a li
 	_, _ = fmt.Fprintf(w, `
 exit codes: %d stopped as asked, %d an error, %d bad configuration
 signals: SIGTERM and SIGINT stop in order, a second one at once
-`, exitOK, exitError, exitBadConfig)
+memory: %s
+`, exitOK, exitError, exitBadConfig, memory.Help)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 
 	"github.com/iqgate/iqgate/cmd/internal/build"
+	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/node"
 	"github.com/iqgate/iqgate/reload"
 )
@@ -63,7 +64,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	for _, name := range s.strangers {
 		log.Warn("an environment variable is no setting", slog.String("variable", name))
 	}
-	tuneGC(env, log)
+	memory.Tune(env, log)
 
 	// 3. A first signal means an orderly stop, a second one the end: before anybody can know that the process is there.
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/iqgate/iqgate/cmd/internal/memory"
 )
 
 // given is a value of a setting and where it came from.
@@ -237,7 +239,7 @@ wins over the environment, and that over the file.
 	b.WriteString(`
 exit codes: 0 stopped as asked, 1 an error, 2 bad configuration, 3 another process runs with the same node id
 signals: SIGTERM and SIGINT stop in order, a second one at once
-memory: ` + memoryHelp + `
+memory: ` + memory.Help + `
 `)
 	_, _ = io.WriteString(w, b.String())
 }

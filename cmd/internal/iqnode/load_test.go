@@ -187,29 +187,3 @@ func TestCrashStepsAreThoseOfTheNode(t *testing.T) {
 		t.Errorf("the node has steps %v, a crash plan knows %v", have, crashSteps)
 	}
 }
-
-func TestMemoryLimitIsOfTheSmallerOfMachineAndCgroup(t *testing.T) {
-	for _, c := range []struct {
-		meminfo, cgroup2, cgroup1 string
-		want                      int64
-	}{
-		{"MemTotal:       1000 kB\nMemFree: 1 kB\n", "", "", 10 * 1024 * memoryPercent},
-		{"MemTotal:       1000 kB\n", "500000\n", "", 5000 * memoryPercent},
-		{"MemTotal:       1000 kB\n", "max\n", "9223372036854771712\n", 10 * 1024 * memoryPercent},
-		{"MemTotal:       1000 kB\n", "", "100000\n", 1000 * memoryPercent},
-		{"", "400000", "", 4000 * memoryPercent},
-		{"MemTotal: unknown", "max", "", 0},
-		{"", "", "", 0},
-	} {
-		files := map[string]string{"/proc/meminfo": c.meminfo, "/sys/fs/cgroup/memory.max": c.cgroup2, "/sys/fs/cgroup/memory/memory.limit_in_bytes": c.cgroup1}
-		got := memoryLimit(func(name string) ([]byte, error) {
-			if files[name] == "" {
-				return nil, os.ErrNotExist
-			}
-			return []byte(files[name]), nil
-		})
-		if got != c.want {
-			t.Errorf("meminfo %q, cgroup %q %q: limit %d, want %d", c.meminfo, c.cgroup2, c.cgroup1, got, c.want)
-		}
-	}
-}

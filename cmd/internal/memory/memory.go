@@ -1,4 +1,5 @@
-package iqnode
+// Package memory chooses, for the programs that serve, when the garbage collector runs and how much memory there is for it.
+package memory
 
 import (
 	"bytes"
@@ -18,7 +19,8 @@ const (
 	memoryPercent = 70
 	// firstGCPercent holds until the first collection.
 	firstGCPercent = 400
-	memoryHelp     = "GOGC and GOMEMLIMIT count if set; else the node lets 48 MiB of garbage gather, or as much as it has to scan, below 70% of the machine's or cgroup's memory"
+	// Help says in a program's usage what Tune does.
+	Help = "GOGC and GOMEMLIMIT count if set; else the program lets 48 MiB of garbage gather, or as much as it has to scan, below 70% of the machine's or cgroup's memory"
 )
 
 // Bounds of the garbage that gathers between two collections.
@@ -36,9 +38,9 @@ func gcPercent(live, scan uint64) int {
 	return int(min(maxGCPercent, max(minGCPercent, garbage*100/max(live, 1))))
 }
 
-// tuneGC sets a memory limit and keeps GOGC right from collection to collection, unless the user has set either, or the size
+// Tune sets a memory limit and keeps GOGC right from collection to collection, unless the user has set either, or the size
 // of the memory cannot be told.
-func tuneGC(env []string, log *slog.Logger) {
+func Tune(env []string, log *slog.Logger) {
 	if isSet(env, "GOGC") || isSet(env, "GOMEMLIMIT") {
 		return
 	}
