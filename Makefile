@@ -19,6 +19,7 @@ TAGS := synctests
 GOTEST = $(if $(shell command -v $(BIN)/gotestsum),gotestsum --format pkgname --format-hide-empty-pkg --,go test)
 N ?= 100
 FUZZTIME ?= 30s
+T ?= 1h
 COUNT ?= 6
 PKG ?= ./...
 AGAINST ?= .git\#branch=main
@@ -66,6 +67,10 @@ sim: ## Run the simulated cluster with N seeds (N=100).
 .PHONY: faults
 faults: ## Prove that the tests would notice: build deliberate faults in, and see each caught.
 	go test -tags faultproof -count=1 -run TestEveryFaultIsCaught -v ./fault
+
+.PHONY: chaos
+chaos: ## Have everything go wrong on a real Kafka for T (1h); ARGS="--seed 17" and the like. As root it plays more.
+	@go run ./cmd/iqbench chaos --for $(T) $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Run each fuzz test for FUZZTIME (30s), those of PKG (./...).

@@ -50,7 +50,7 @@ Exit codes:
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.AddCommand(avail.NewCommand(), compare.NewCommand()) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
+	root.AddCommand(avail.NewCommand(), avail.NewChaosCommand(), compare.NewCommand()) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	_, badOption := errors.AsType[*avail.OptionError](err)

@@ -40,7 +40,11 @@ aggregates:
 
 // startCluster starts routers and nodes.
 func (r *run) startCluster(ctx context.Context) error {
-	if err := os.WriteFile(r.file("topology.yaml"), []byte(topologyYAML), 0o600); err != nil {
+	yaml := topologyYAML
+	if r.scenario == scenarioMixed {
+		yaml = strings.Replace(yaml, "aggregates:", sideYAML+sideTable+"aggregates:", 1)
+	}
+	if err := os.WriteFile(r.file("topology.yaml"), []byte(yaml), 0o600); err != nil {
 		return err
 	}
 	for i := range routerCount {
@@ -79,7 +83,7 @@ func (r *run) startCluster(ctx context.Context) error {
 func (r *run) connect() error {
 	for i := range r.routers {
 		targets := []string{r.routers[i].address}
-		if !r.o.NoClientRetry || r.scenario == scenarioRouter {
+		if !r.o.NoClientRetry || r.scenario == scenarioRouter || r.scenario == scenarioMixed {
 			for _, other := range r.routers {
 				if other != r.routers[i] {
 					targets = append(targets, other.address)
@@ -192,12 +196,20 @@ func (r *run) lacks(ctx context.Context, nodes int) (missing, uneven string) {
 		if err != nil {
 			return fmt.Sprintf("%s: %v", m.name, err), ""
 		}
-		if missing = lacking(cluster.Of(instances), nodes, r.o.Partitions, min(r.o.Standbys, nodes-1)); missing != "" {
+		if missing = lacking(cluster.Of(instances), nodes, r.storePartitions(), min(r.o.Standbys, nodes-1)); missing != "" {
 			return m.name + " tells of " + missing, ""
 		}
-		uneven = unevenness(instances, r.o.Partitions)
+		uneven = unevenness(instances, r.storePartitions())
 	}
 	return "", uneven
+}
+
+// storePartitions is how many partitions all stores have.
+func (r *run) storePartitions() int {
+	if r.scenario == scenarioMixed {
+		return 2 * r.o.Partitions
+	}
+	return r.o.Partitions
 }
 
 // lacking says what is missing until all is well, or nothing.
@@ -257,7 +269,9 @@ func (r *run) victim(ctx context.Context) (*member, []int32, error) {
 	}
 	held := map[string][]int32{}
 	for p, node := range cluster.Of(instances).Actives {
-		held[node] = append(held[node], p.Number)
+		if p.Store == store {
+			held[node] = append(held[node], p.Number)
+		}
 	}
 	var able []*member
 	for _, m := range r.nodes {

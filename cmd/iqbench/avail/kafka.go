@@ -57,6 +57,12 @@ func (r *run) startKafka(ctx context.Context) error {
 	if _, err := kadm.NewClient(r.kafka).CreateTopic(ctx, int32(r.o.Partitions), 1, nil, topic); err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
+	if r.scenario != scenarioMixed {
+		return nil
+	}
+	if _, err := kadm.NewClient(r.kafka).CreateTopic(ctx, int32(r.o.Partitions), 1, nil, sideTopic); err != nil {
+		return fmt.Errorf("create topic %s: %w", sideTopic, err)
+	}
 	return nil
 }
 

@@ -26,6 +26,8 @@ const commandTimeout = 10 * time.Second
 // measurements (RFC 2544).
 type network struct {
 	ip, bridge string // commands
+	tc         string
+	netemLacks string // what is missing to make links bad, "" for nothing
 	name       string // of the bridge; begins the names of namespaces and links
 	prefix     string // of addresses
 	made       []func(context.Context) error
@@ -46,6 +48,7 @@ func newNetwork(ctx context.Context) (*network, error) {
 		return nil, err
 	}
 	n.made = append(n.made, func(ctx context.Context) error { return n.call(ctx, n.ip, "link", "delete", n.name) })
+	n.findNetem(ctx)
 	err = errors.Join(
 		n.call(ctx, n.ip, "address", "add", n.prefix+"1/24", "dev", n.name),
 		n.call(ctx, n.ip, "link", "set", n.name, "up"),
@@ -98,6 +101,36 @@ func (n *network) heal(ctx context.Context, node int) error {
 	return n.call(ctx, n.bridge, "link", "set", "dev", n.link(node), "state", "forwarding")
 }
 
+// findNetem finds tc, and whether the kernel can make links bad.
+func (n *network) findNetem(ctx context.Context) {
+	var err error
+	if n.tc, err = exec.LookPath("tc"); err == nil {
+		err = errors.Join(
+			n.call(ctx, n.tc, "qdisc", "add", "dev", n.name, "root", "netem", "delay", "1ms"),
+			n.call(ctx, n.tc, "qdisc", "delete", "dev", n.name, "root"),
+		)
+	}
+	if err != nil {
+		n.netemLacks = "needs tc and the kernel's netem: " + err.Error()
+	}
+}
+
+// netem makes packets of a node late, out of order and lost, both ways; netemOff ends it.
+func (n *network) netem(ctx context.Context, node, delayMS, lossPercent int) error {
+	how := []string{"root", "netem", "delay", fmt.Sprintf("%dms", delayMS), fmt.Sprintf("%dms", delayMS/2), "loss", fmt.Sprintf("%d%%", lossPercent)}
+	return errors.Join(
+		n.call(ctx, n.tc, append([]string{"qdisc", "add", "dev", n.link(node)}, how...)...),
+		n.call(ctx, n.ip, append([]string{"netns", "exec", n.space(node), n.tc, "qdisc", "add", "dev", "eth0"}, how...)...),
+	)
+}
+
+func (n *network) netemOff(ctx context.Context, node int) error {
+	return errors.Join(
+		n.call(ctx, n.tc, "qdisc", "delete", "dev", n.link(node), "root"),
+		n.call(ctx, n.ip, "netns", "exec", n.space(node), n.tc, "qdisc", "delete", "dev", "eth0", "root"),
+	)
+}
+
 // remove takes everything away again, the last first.
 func (n *network) remove(ctx context.Context) error {
 	var errs []error
@@ -113,6 +146,11 @@ func (n *network) space(node int) string { return n.name + "-" + strconv.Itoa(no
 func (n *network) link(node int) string { return n.name + "v" + strconv.Itoa(node) }
 
 func (n *network) call(ctx context.Context, name string, args ...string) error {
+	return command(ctx, name, args...)
+}
+
+// command runs a command of the system.
+func command(ctx context.Context, name string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()
 	if out, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {

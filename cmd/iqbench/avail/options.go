@@ -30,6 +30,7 @@ const (
 	maxPartitions = 256
 	minAway       = time.Second
 	maxAway       = 10 * time.Minute
+	maxFor        = 24 * time.Hour
 )
 
 // Options of a run. There are no defaults but those of the command's flags.
@@ -40,7 +41,9 @@ type Options struct {
 	Scenario string
 	// Rounds is how many times the scenario is played.
 	Rounds int
-	// Seed chooses the victims.
+	// For is how long rounds begin, in place of Rounds. 0: Rounds counts.
+	For time.Duration
+	// Seed chooses the victims, and of scenario mixed the faults.
 	Seed uint64
 	// Records is the input's rate, and Reads that of all policies together, both a second.
 	Records, Reads int
@@ -97,6 +100,9 @@ func (o Options) check() error {
 	}
 	if o.Away != 0 && (o.Away < minAway || o.Away > maxAway) {
 		errs = append(errs, fmt.Errorf("--away %s: must be from %s to %s", o.Away, minAway, maxAway))
+	}
+	if o.For < 0 || o.For > maxFor {
+		errs = append(errs, fmt.Errorf("--for %s: must be from 0s to %s", o.For, maxFor))
 	}
 	switch {
 	case o.BrokerAway != awayStop && o.BrokerAway != awayKill:

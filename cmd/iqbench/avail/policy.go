@@ -26,7 +26,7 @@ func policies(scenario string, atOnce bool) []policy {
 	switch scenario {
 	case scenarioRolling:
 		wait = 2 * time.Second
-	case scenarioBroker: // nobody can know, without Kafka, that he is not further behind than it has been away
+	case scenarioBroker, scenarioMixed: // nobody can know, without Kafka, that he is not further behind than it has been away
 		bound = time.Minute
 	}
 	tolerant := []policy{

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -55,6 +56,9 @@ type run struct {
 	rounds  []round
 	exits   []time.Duration // of nodes, by SIGTERM
 	sleeper sleeper
+
+	mixed    mixed  // of scenario mixed
+	lastSaid string // by say
 }
 
 // A round is what was measured in one.
@@ -95,7 +99,7 @@ func Run(ctx context.Context, o Options, out, errs io.Writer) error {
 	}
 	names := []string{o.Scenario}
 	if o.Scenario == scenarioAll {
-		names = scenarioNames()
+		names = slices.DeleteFunc(scenarioNames(), func(name string) bool { return name == scenarioMixed }) // it has a command of its own
 	}
 	var reports []report
 	var failed []error
@@ -175,6 +179,7 @@ func (r *run) file(name string) string { return filepath.Join(r.dir, name) }
 
 // say tells of progress.
 func (r *run) say(text string) {
+	r.lastSaid = text
 	_, _ = fmt.Fprintf(r.errs, "%6.1fs  %s: %s\n", r.now().Seconds(), r.scenario, text)
 }
 
@@ -185,6 +190,9 @@ func (r *run) play(ctx context.Context) (report, error) {
 		if r.net, err = newNetwork(ctx); err != nil {
 			return report{}, err
 		}
+	}
+	if r.scenario == scenarioMixed {
+		r.prepareMixed(ctx)
 	}
 	if r.bin, err = programs(ctx, r.o.Bin, r.dir); err != nil {
 		return report{}, err
@@ -199,12 +207,22 @@ func (r *run) play(ctx context.Context) (report, error) {
 		return report{}, err
 	}
 	r.probe = newProbe(policies(r.scenario, r.o.AtOnce), r.readers, r.feed, r.now)
+	if r.scenario == scenarioMixed {
+		if err := r.writeSide(ctx); err != nil {
+			return report{}, err
+		}
+	}
 	r.say(fmt.Sprintf("all is well; %d records and %d reads a second begin", r.o.Records, r.o.Reads))
 	if err := r.work(ctx); err != nil {
 		return report{}, err
 	}
 	r.say("the input has ended; comparing every count")
 	v, err := r.verify(ctx)
+	if err == nil && r.scenario == scenarioMixed {
+		r.say("comparing the replicas with one another and with their changelogs")
+		v.replicas, v.entries, err = r.compareReplicas(ctx)
+		v.replicas = append(v.replicas, r.sideStale(ctx)...)
+	}
 	if err != nil {
 		return report{}, err
 	}
@@ -236,8 +254,9 @@ func (r *run) playRounds(ctx context.Context) error {
 	if err := r.awaitWell(ctx, r.o.Nodes); err != nil { // with input, too
 		return err
 	}
-	for n := range r.o.Rounds {
-		r.say(fmt.Sprintf("round %d of %d", n+1, r.o.Rounds))
+	begun := r.now()
+	for n := 0; r.another(n, begun); n++ {
+		r.say(r.roundName(n, begun))
 		r.cut() // what came before the round does not count
 		r.watch.measure(true)
 		if !sleep(ctx, lead) {
@@ -253,6 +272,7 @@ func (r *run) playRounds(ctx context.Context) error {
 		r.watch.measure(false)
 		done := r.cut()
 		r.rounds = append(r.rounds, done)
+		r.noteRound(done)
 		r.say(r.roundText(done))
 		if s.reset != nil && n+1 < r.o.Rounds {
 			if err := s.reset(r, ctx); err != nil {
@@ -261,6 +281,21 @@ func (r *run) playRounds(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// another says whether there is a round n, counted from 0: by their number, or by the time for which they go on.
+func (r *run) another(n int, begun time.Duration) bool {
+	if r.o.For > 0 {
+		return n == 0 || r.now()-begun < r.o.For
+	}
+	return n < r.o.Rounds
+}
+
+func (r *run) roundName(n int, begun time.Duration) string {
+	if r.o.For > 0 {
+		return fmt.Sprintf("round %d, %s of %s", n+1, (r.now() - begun).Round(time.Second), r.o.For)
+	}
+	return fmt.Sprintf("round %d of %d", n+1, r.o.Rounds)
 }
 
 // cut ends the window and measures it.
@@ -326,5 +361,5 @@ func (r *run) end(ctx context.Context) error {
 		defer cancel()
 		err = errors.Join(err, r.net.remove(ctx))
 	}
-	return err
+	return errors.Join(err, r.endMixed(ctx))
 }

@@ -23,6 +23,7 @@ const (
 	scenarioJoin    = "join"
 	scenarioRouter  = "router"
 	scenarioBroker  = "broker"
+	scenarioMixed   = "mixed"
 	scenarioAll     = "all"
 )
 
@@ -59,6 +60,7 @@ func scenarios() []scenario {
 		{scenarioJoin, "another node joins; it leaves again, unmeasured, before the next round", (*run).actJoin, (*run).resetJoin},
 		{scenarioRouter, "one of the two routers is killed, and started again 5s later", (*run).actRouter, nil},
 		{scenarioBroker, "Kafka is away for 20s", (*run).actBroker, nil},
+		{scenarioMixed, "each round one of all faults, see iqbench chaos", (*run).actMixed, nil},
 	}
 }
 

@@ -27,6 +27,9 @@ type verdict struct {
 	keys        int
 	records     int64
 	differences []string
+	// replicas is what is wrong with replicas, entries how many of them were compared. Of scenario mixed.
+	replicas []string
+	entries  int64
 }
 
 // verify compares every key twice: counts that are right and have had a second more to become wrong.
