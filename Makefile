@@ -110,4 +110,4 @@ check-generated: tools ## Check that the generated code is what `make generate` 
 	@diff -r proto bin/.generated/proto || { echo "the generated code is not current: run 'make generate'" >&2; exit 1; }
 
 .PHONY: check
-check: check-generated lint test ## Do all that CI does.
+check: check-generated lint test faults ## Do all that CI does.
