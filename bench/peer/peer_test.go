@@ -12,14 +12,6 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-func TestVersionOfAJDKIsReadFromItsRelease(t *testing.T) {
-	for text, want := range map[string]int{"IMPLEMENTOR=\"x\"\nJAVA_VERSION=\"25.0.1\"\n": 25, "JAVA_VERSION=\"17.0.15\"": 17, "nothing": 0} {
-		if got, _ := parseRelease(text); got != want {
-			t.Errorf("%q is version %d, want %d", text, got, want)
-		}
-	}
-}
-
 // Each field that the peer speaks is the product's field of that number, or the two sides would not be asked alike.
 func TestWireOfThePeerIsTheProducts(t *testing.T) {
 	text, err := os.ReadFile("src/main/proto/query.proto")

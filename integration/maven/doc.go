@@ -1,0 +1,3 @@
+// Package maven builds the Java programs that tests and measurements run, once, into the user's cache folder: with Maven and
+// the newest JDK that is found.
+package maven
