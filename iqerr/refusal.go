@@ -94,17 +94,26 @@ func (r *Refusals) text(headline string) string {
 	return b.String()
 }
 
+// keyFollowed tells NoActiveError.Followed.
+const keyFollowed = "followed"
+
 // NoActiveError says that no replica is a RUNNING active under a valid lease, which the read's policy asks for.
 type NoActiveError struct {
 	Refusals
 	// RetryAfter is when trying again makes sense; 0 gives no hint.
 	RetryAfter time.Duration
+	// Followed says that the store is one that nodes only follow (replica mode), so that none of them ever becomes its active.
+	Followed bool
 }
 
 func (e *NoActiveError) Error() string { return e.text(e.Headline()) }
 
 // Headline is the text without the replicas.
 func (e *NoActiveError) Headline() string {
+	if e.Followed {
+		return e.headline("has no active here: it is followed from the changelog of an application that runs elsewhere (replica mode); " +
+			"ask with any, max_staleness or max_offset_lag, with at_least too, or have the application report to the router")
+	}
 	return e.headline("no replica is active, running and under a valid lease")
 }
 
@@ -114,10 +123,13 @@ func (e *NoActiveError) Unwrap() error { return ErrNoActive }
 func (e *NoActiveError) encode(d *details) {
 	e.Refusals.encode(d)
 	d.retryAfter(e.RetryAfter)
+	if e.Followed {
+		d.put(keyFollowed, "true")
+	}
 }
 
 func decodeNoActive(d *details) error {
-	return &NoActiveError{Refusals: decodeRefusals(d), RetryAfter: d.getRetryAfter()}
+	return &NoActiveError{Refusals: decodeRefusals(d), RetryAfter: d.getRetryAfter(), Followed: d.get(keyFollowed) == "true"}
 }
 
 // NoReplicaError says that nobody alive holds the partition.

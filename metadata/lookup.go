@@ -177,6 +177,9 @@ func (p PartitionView) Len() int { return len(p.p.refs) }
 // End is the largest end that any node has told of; LagUnknown before the first.
 func (p PartitionView) End() int64 { return p.p.end }
 
+// Followed says that the nodes follow the changelog of an application that runs elsewhere.
+func (p PartitionView) Followed() bool { return p.v.stores[p.Store].info.Followed }
+
 // Generation is the newest generation that anybody was active under, alive or not.
 func (p PartitionView) Generation() Generation { return p.p.generation }
 

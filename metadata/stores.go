@@ -123,5 +123,5 @@ func sameInfo(a, b StoreInfo) bool {
 	return a.Name == b.Name && a.Partitions == b.Partitions && a.Kind == b.Kind && a.KeySerde == b.KeySerde &&
 		a.ValueSerde == b.ValueSerde && a.Partitioner == b.Partitioner && a.Changelog == b.Changelog &&
 		a.ChangelogID == b.ChangelogID && a.ActualPartitions == b.ActualPartitions &&
-		a.WindowSize == b.WindowSize && a.Retention == b.Retention
+		a.WindowSize == b.WindowSize && a.Retention == b.Retention && a.Followed == b.Followed
 }

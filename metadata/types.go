@@ -242,6 +242,8 @@ type StoreInfo struct {
 	// ActualPartitions is the count that the source topics have now. Reads are refused when it differs from Partitions,
 	// because a key may then live elsewhere than where it is looked for (S29).
 	ActualPartitions int32
+	// Followed says that the nodes follow the changelog of an application that runs elsewhere: none of them is ever the active.
+	Followed bool
 }
 
 // Host is one node in a HostMap.

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/iqgate/iqgate/auth"
+	"github.com/iqgate/iqgate/follow"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -25,8 +26,12 @@ type Config struct {
 	// NodeID names the node: letters, digits, '.', '_' and '-', at most 64. It must be the node's alone and stay the same
 	// over restarts: the transactional id and the group instance id are made of it. Required.
 	NodeID string
-	// Topology is the application to run. Its name is the consumer group's. Required.
+	// Topology is the application to run. Its name is the consumer group's. Required, unless Replica is given.
 	Topology *topology.Topology
+	// Replica, in place of a Topology, makes the node run nothing and follow the changelogs of a Kafka Streams application, or
+	// compacted topics. It writes neither to the application's topics nor to its group. Standbys then says nothing:
+	// Replica.Replicas is the number of copies.
+	Replica *follow.Config
 	// Brokers are Kafka's bootstrap addresses, host:port. Required.
 	Brokers []string
 	// StateDir is where the stores live, the node's alone. Required.
@@ -213,8 +218,8 @@ func (c Config) Validate() error {
 	if !nodeIDPattern.MatchString(c.NodeID) || len(c.NodeID) > maxNodeIDLength {
 		bad("NodeID", c.NodeID, "must be 1 to 64 letters, digits, '.', '_' or '-'")
 	}
-	if c.Topology == nil {
-		bad("Topology", "", "is required")
+	if err := c.replicaFaults(); err != nil {
+		errs = append(errs, err)
 	}
 	if len(c.Brokers) == 0 {
 		bad("Brokers", "", "is required: Kafka's bootstrap addresses, host:port")

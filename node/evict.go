@@ -156,6 +156,11 @@ func (n *Node) evict(ctx context.Context, up *running, s suspicion) (removed boo
 	}
 	n.evicted.Store(new(time.Now()))
 	left := time.Since(began)
+	if n.cfg.Replica != nil {
+		log.Warn("removed a lost node from the group", slog.Duration("removed_in", left))
+		up.member.Hurry(evictHurry)
+		return true // it had no transaction to fence
+	}
 	if err := kafka.Fence(ctx, n.admin, kafka.TransactionalID(n.group, s.node, 0), n.cfg.TransactionTimeout); err != nil {
 		log.Warn("cannot fence a lost node; whoever takes its tasks does", slog.Any("error", err))
 	}

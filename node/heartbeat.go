@@ -169,7 +169,7 @@ func (r *reporter) stream(ctx context.Context, cl iqv1.ControlServiceClient) err
 func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 	now := time.Now()
 	req := &iqv1.HeartbeatRequest{
-		Node: n.cfg.NodeID, Incarnation: int64(n.incarnation), Sequence: n.sequence.Add(1), Application: n.group,
+		Node: n.cfg.NodeID, Incarnation: int64(n.incarnation), Sequence: n.sequence.Add(1), Application: n.application,
 		Address: n.address, Rack: n.cfg.Rack, Full: full,
 		Interval: durationpb.New(n.cfg.ReportInterval), InFlight: n.serving.InFlight(),
 		Draining: n.drain.begun(),

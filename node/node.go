@@ -45,7 +45,8 @@ var ErrReplaced = group.ErrReplaced
 // A Node runs an application's tasks and serves their state. New makes it and starts nothing; Run owns every goroutine.
 type Node struct {
 	cfg         Config
-	group       string
+	group       string // the consumer group
+	application string // whose stores it has; in replica mode another than the group
 	log         *slog.Logger
 	address     string // advertised
 	listener    net.Listener
@@ -153,7 +154,7 @@ func New(cfg Config) (*Node, error) {
 	}
 	cfg = cfg.withDefaults()
 	n := &Node{
-		cfg: cfg, group: cfg.Topology.Application(), log: cfg.Logger, listener: cfg.Listener, address: cfg.Advertised,
+		cfg: cfg, group: cfg.groupID(), application: cfg.application(), log: cfg.Logger, listener: cfg.Listener, address: cfg.Advertised,
 		news: newNews(), roles: newNews(), words: newWords(), drain: newDrain(), health: health.NewServer(), stopped: make(chan struct{}),
 	}
 	if n.listener == nil {
@@ -263,8 +264,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 	}
 	defer admin.Close()
 	n.admin = admin
-	cat := kafka.NewCatalog(admin, n.log, topicsOf(n.cfg.Topology))
-	tasks, err := prepareTopics(ctx, n.cfg, admin, cat, n.log)
+	tasks, cat, err := n.prepare(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil
@@ -306,10 +306,20 @@ func (n *Node) runKafka(ctx context.Context) error {
 	return errors.Join(err, up.replicas.closeAll(closing))
 }
 
+// prepare waits for the topics that the node works with.
+func (n *Node) prepare(ctx context.Context) (*taskTable, *kafka.Catalog, error) {
+	if n.cfg.Replica != nil {
+		return prepareFollowed(ctx, n.cfg, n.admin, n.log)
+	}
+	cat := kafka.NewCatalog(n.admin, n.log, topicsOf(n.cfg.Topology))
+	tasks, err := prepareTopics(ctx, n.cfg, n.admin, cat, n.log)
+	return tasks, cat, err
+}
+
 // learnLimits asks for the limits of the topics that the node writes, until it knows them or ctx ends.
 func (n *Node) learnLimits(ctx context.Context) (limits kafka.BatchLimits, known bool) {
 	for tries := 1; ; tries++ {
-		limits, err := kafka.LearnBatchLimits(ctx, n.admin, writtenTopics(n.cfg.Topology))
+		limits, err := kafka.LearnBatchLimits(ctx, n.admin, n.cfg.writes())
 		if err == nil {
 			return limits, true
 		}
@@ -331,7 +341,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 	base := time.Now()
 	held := group.NewLease(n.cfg.Lease, base)
 	set := &replicaSet{
-		application: n.group, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
+		application: n.application, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
 		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log, FreeBytes: n.cfg.FreeBytes}, onStep: n.cfg.Step,
 		dir: n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, cleanupDelay: n.cfg.CleanupDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
 	}
@@ -398,13 +408,16 @@ func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 		Group: n.group, Client: n.admin, Log: n.log,
 		NodeID: n.cfg.NodeID, Incarnation: n.incarnation, Address: n.address, Rack: n.cfg.Rack, Capacity: n.cfg.Capacity,
 		SessionTimeout: n.cfg.SessionTimeout, RebalanceTimeout: n.cfg.RebalanceTimeout, Heartbeat: n.cfg.GroupHeartbeat, Lease: held,
-		Topics: inputTopics(n.cfg.Topology),
-		Plan:   assign.Options{Standbys: n.cfg.Standbys, AcceptableLag: n.cfg.AcceptableLag, MaxWarmups: n.cfg.MaxWarmups},
+		Topics: n.cfg.reads(),
+		Plan:   assign.Options{Standbys: n.cfg.standbys(), AcceptableLag: n.cfg.AcceptableLag, MaxWarmups: n.cfg.MaxWarmups},
 		Tasks:  up.tasks.planned,
 		Inputs: up.tasks.inputs,
 		Owned:  up.worker.claims,
 		Lags:   func() map[metadata.TaskID]int64 { return up.replicas.taskLags(time.Now()) },
 		Assigned: func(a *group.Membership) {
+			if n.cfg.Replica != nil {
+				a = withoutActives(a)
+			}
 			hm := up.tasks.hostMap(a.Assignment, a.Generation)
 			up.hosts.Store(&hm)
 			up.awaited.Store(&a.Given.Awaited)

@@ -45,7 +45,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 	}
 	slices.SortFunc(changelogs, metadata.TopicPartition.Compare)
 	slices.SortFunc(inputs, metadata.TopicPartition.Compare)
-	committed, err := kafka.CommittedOffsets(ctx, n.admin, n.group, slices.Compact(inputs), false)
+	committed, err := kafka.CommittedOffsets(ctx, n.admin, n.application, slices.Compact(inputs), false)
 	if err != nil {
 		n.log.Debug("cannot learn the committed input offsets", slog.Any("error", err))
 		committed = nil // lag does not need them
@@ -67,8 +67,12 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 		s := sample{At: sent, End: end}
 		if committed != nil {
 			s.Input = make(metadata.Position)
-			for _, tp := range n.tasks.task(r.task).inputs {
+			info := n.tasks.task(r.task)
+			for _, tp := range info.inputs {
 				s.Input[tp] = max(committed[tp], 0)
+			}
+			if info.own { // whoever has applied it has it
+				s.Input[r.changelog] = end
 			}
 		}
 		r.addSample(s)

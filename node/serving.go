@@ -22,7 +22,7 @@ var _ serve.Node = (*running)(nil)
 // newServing makes what answers queries; it begins to know stores when the node is up.
 func (n *Node) newServing() *serve.Server {
 	return serve.New(serve.Config{
-		NodeID: n.cfg.NodeID, Address: n.address, Application: n.group, Partitioners: n.cfg.Partitioners,
+		NodeID: n.cfg.NodeID, Address: n.address, Application: n.application, Followed: n.cfg.Replica != nil, Partitioners: n.cfg.Partitioners,
 		DefaultPolicy: n.cfg.DefaultPolicy, LagSampleMaxAge: n.cfg.LagSampleMaxAge, ReportInterval: n.cfg.ReportInterval,
 		MaxWaiting: n.cfg.MaxWaiting, MaxScans: n.cfg.MaxScans, MaxWatches: n.cfg.MaxWatches, ScanIdle: n.cfg.ScanIdle, Log: n.log,
 		Node: func() serve.Node {
@@ -64,7 +64,7 @@ func (up *running) StoreInfos() []metadata.StoreInfo {
 			Name: name, Partitions: up.tasks.counts[name], Kind: spec.Kind.String(),
 			KeySerde: spec.KeySerde, ValueSerde: spec.ValueSerde, Partitioner: spec.Partitioner, Changelog: spec.Changelog,
 			SourceTopics: up.tasks.sources(spec), ActualPartitions: up.tasks.counts[name],
-			WindowSize: spec.WindowSize, Retention: spec.Retention,
+			WindowSize: spec.WindowSize, Retention: spec.Retention, Followed: up.tasks.followed,
 		}
 		if c, ok := changes[name]; ok {
 			info.ActualPartitions = c.actual

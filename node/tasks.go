@@ -19,6 +19,7 @@ type taskInfo struct {
 	sub    *topology.Subtopology
 	inputs []metadata.TopicPartition // sorted
 	stores []storeInfo
+	own    bool // the store's changelog is its input
 }
 
 // A storeInfo is one store of a task.
@@ -32,11 +33,13 @@ type storeInfo struct {
 // assigned. What has stores stays as it was when the node started; tasks without stores are added when their topics get
 // more partitions.
 type taskTable struct {
-	topo    *topology.Topology
+	topo    *topology.Topology // nil when the stores are followed
 	byStore map[metadata.Partition]*taskInfo
 	counts  map[string]int32 // partitions by store
 	stores  map[string]topology.StoreSpec
 	met     committedCounts // what the tasks have met on this node
+	// followed says that nobody runs the tasks: their stores' changelogs are another application's.
+	followed bool
 	// all is replaced, never written.
 	all atomic.Pointer[taskList]
 }
@@ -64,6 +67,9 @@ func (t *taskTable) planned() []assign.Task { return t.all.Load().plan }
 // that. It says how many there are. A topic of a sub-topology with stores is another matter, see running.checkCounts.
 func (t *taskTable) grow(counts topology.Counts) (int, error) {
 	old := t.all.Load()
+	if t.followed {
+		return 0, nil // every task has a store
+	}
 	next := &taskList{byID: maps.Clone(old.byID), plan: slices.Clone(old.plan)}
 	for _, sub := range t.topo.Subtopologies() {
 		if len(sub.Stores) > 0 {

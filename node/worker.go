@@ -273,7 +273,7 @@ func (w *worker) retryFailed() {
 // ensureProducer makes the transactional client if there is none and the pause after the last failure is over. Tasks are
 // promoted only after it was initialised, for that ends what an earlier client left open.
 func (w *worker) ensureProducer() error {
-	if w.producer != nil || time.Now().Before(w.resumeAt) {
+	if w.producer != nil || w.cfg.Replica != nil || time.Now().Before(w.resumeAt) { // who follows writes nothing
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, kafka.RequestTimeout) // it ends when the membership is lost

@@ -73,6 +73,8 @@ type Decision struct {
 	Candidates []Candidate
 	// Eligible is how many of the candidates may answer.
 	Eligible int
+	// Followed says that no node can be the active: they follow the changelog of an application that runs elsewhere.
+	Followed bool
 }
 
 // RetryAfter is when asking again for an active makes sense: a takeover is over in about that time.
@@ -102,6 +104,7 @@ func Decide(v *metadata.View, q Query, now time.Time) (Decision, error) {
 	if err != nil {
 		return d, LookupError(err)
 	}
+	d.Followed = p.Followed()
 	d.Candidates = make([]Candidate, 0, p.Len())
 	spare := 0 // eligible replicas on nodes that are not suspect
 	for i := range p.Len() {
@@ -253,7 +256,7 @@ func (d *Decision) refuse() error {
 	case !live && (!policy.Mode.ActiveOnly() || !d.anyAlive()):
 		return &iqerr.NoReplicaError{Refusals: r}
 	case policy.Mode.ActiveOnly() && !d.overBound():
-		return &iqerr.NoActiveError{Refusals: r, RetryAfter: RetryAfter}
+		return d.noActive(r)
 	case !d.overBound(): // a patient read, and only suspect nodes
 		return &iqerr.NoReplicaError{Refusals: r}
 	}
@@ -265,6 +268,14 @@ func (d *Decision) refuse() error {
 		stale.MaxOffsetLag = &policy.MaxOffsetLag
 	}
 	return stale
+}
+
+// noActive says that there is no active to ask, and whether trying again can help.
+func (d *Decision) noActive(r iqerr.Refusals) error {
+	if d.Followed && !slices.ContainsFunc(d.Candidates, func(c Candidate) bool { return c.Active }) {
+		return &iqerr.NoActiveError{Refusals: r, Followed: true}
+	}
+	return &iqerr.NoActiveError{Refusals: r, RetryAfter: RetryAfter}
 }
 
 // Refusal is why nobody may answer. It is for a decision that has nobody eligible.

@@ -32,6 +32,9 @@ func (d *Decision) why(c *Candidate) string {
 		}
 		return "its node is suspect, silent for " + d.silence(c) + ", and another replica may answer"
 	case VerdictNotActive:
+		if d.Followed {
+			return "it only follows the changelog"
+		}
 		return "not the active"
 	case VerdictNotRunning:
 		return fmt.Sprintf("the active is %s: position %d of %d", c.State, c.Lag.Position, c.Lag.End)
@@ -92,7 +95,7 @@ func (d *Decision) Unanswered(failed func(*Candidate) bool) error {
 		}
 	}
 	if d.Query.Policy.Mode.ActiveOnly() {
-		return &iqerr.NoActiveError{Refusals: r, RetryAfter: RetryAfter}
+		return d.noActive(r)
 	}
 	return &iqerr.NoReplicaError{Refusals: r}
 }

@@ -43,7 +43,7 @@ func StoreFromProto(s *iqv1.StoreInfo) metadata.StoreInfo {
 		Name: s.GetName(), Partitions: s.GetPartitions(), Kind: s.GetKind(), KeySerde: s.GetKeySerde(),
 		ValueSerde: s.GetValueSerde(), Partitioner: s.GetPartitioner(), Changelog: s.GetChangelog(), ChangelogID: s.GetChangelogId(),
 		SourceTopics: s.GetSourceTopics(), ActualPartitions: s.GetActualPartitions(),
-		WindowSize: s.GetWindowSize().AsDuration(), Retention: s.GetRetention().AsDuration(),
+		WindowSize: s.GetWindowSize().AsDuration(), Retention: s.GetRetention().AsDuration(), Followed: s.GetFollowed(),
 	}
 }
 
@@ -52,6 +52,7 @@ func StoreToProto(s metadata.StoreInfo) *iqv1.StoreInfo {
 	m := &iqv1.StoreInfo{
 		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
 		Partitioner: s.Partitioner, Changelog: s.Changelog, ChangelogId: s.ChangelogID, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
+		Followed: s.Followed,
 	}
 	if s.WindowSize > 0 {
 		m.WindowSize = durationpb.New(s.WindowSize)

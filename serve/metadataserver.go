@@ -260,7 +260,7 @@ func (s *metadataServer) decide(p policy, ids []metadata.Partition, get *iqv1.Ge
 		reason, why := judge(p, rep, s.cfg.LagSampleMaxAge)
 		c := candidate(wire.Status(s.cfg.NodeID, s.cfg.Address, rep), reason, why)
 		if reason != iqv1.Reason_REASON_UNSPECIFIED {
-			refused = cmp.Or(refused, refuse(p, id, c, get.GetPolicy().GetAtLeast()))
+			refused = cmp.Or(refused, s.refuse(p, id, c, get.GetPolicy().GetAtLeast()))
 		} else {
 			rank++
 			c.Rank, c.Why = rank, "within the policy"

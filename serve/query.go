@@ -274,5 +274,5 @@ func (s *Server) notOpen(p policy, id metadata.Partition, r Replica) error {
 	if p.mode == iqv1.ReadPolicy_MODE_STRONG || p.mode == iqv1.ReadPolicy_MODE_ACTIVE {
 		c.Reason = iqv1.Reason_REASON_NO_ACTIVE
 	}
-	return refuse(p, id, c, nil)
+	return s.refuse(p, id, c, nil)
 }

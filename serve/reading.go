@@ -54,7 +54,7 @@ func (s *Server) see(ctx context.Context, p policy, id metadata.Partition, look 
 	}
 	if reason, why := judge(p, was, s.cfg.LagSampleMaxAge); reason != iqv1.Reason_REASON_UNSPECIFIED && !fault.PolicyNotRejudged {
 		c := candidate(wire.Status(s.cfg.NodeID, s.cfg.Address, was), reason, why)
-		return was, refuse(p, id, c, wire.Position(p.atLeast))
+		return was, s.refuse(p, id, c, wire.Position(p.atLeast))
 	}
 	return was, nil
 }

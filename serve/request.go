@@ -86,10 +86,13 @@ func candidate(s *iqv1.ReplicaStatus, reason iqv1.Reason, why string) *iqv1.Cand
 const noActiveRetry = 250 * time.Millisecond
 
 // refuse makes the error for a judgement, with the numbers.
-func refuse(p policy, id metadata.Partition, c *iqv1.Candidate, wanted *iqv1.Position) error {
+func (s *Server) refuse(p policy, id metadata.Partition, c *iqv1.Candidate, wanted *iqv1.Position) error {
 	r := iqerr.Refusals{Store: id.Store, Partition: id.Partition, Candidates: []*iqv1.Candidate{c}}
 	switch c.GetReason() { //nolint:exhaustive // the judge gives no other reason
 	case iqv1.Reason_REASON_NO_ACTIVE:
+		if s.cfg.Followed {
+			return &iqerr.NoActiveError{Refusals: r, Followed: true}
+		}
 		return &iqerr.NoActiveError{Refusals: r, RetryAfter: noActiveRetry}
 	case iqv1.Reason_REASON_POSITION_NOT_REACHED:
 		return &iqerr.PositionError{Refusals: r, AtLeast: wanted}

@@ -19,6 +19,8 @@ type Config struct {
 	NodeID      string
 	Address     string
 	Application string
+	// Followed says that the stores are another application's and only followed: no replica here is ever an active.
+	Followed bool
 	// Partitioners knows the partitioners that stores name; nil for the built-in ones.
 	Partitioners *partitioner.Registry
 

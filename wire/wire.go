@@ -84,7 +84,7 @@ func Store(s metadata.StoreInfo) *iqv1.StoreInfo {
 	m := &iqv1.StoreInfo{
 		Name: s.Name, Partitions: s.Partitions, Kind: s.Kind, KeySerde: s.KeySerde, ValueSerde: s.ValueSerde,
 		Partitioner: s.Partitioner, Changelog: s.Changelog, SourceTopics: s.SourceTopics, ActualPartitions: s.ActualPartitions,
-		ChangelogId: s.ChangelogID,
+		ChangelogId: s.ChangelogID, Followed: s.Followed,
 	}
 	if s.WindowSize > 0 {
 		m.WindowSize = durationpb.New(s.WindowSize)

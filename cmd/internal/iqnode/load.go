@@ -214,6 +214,7 @@ func printUsage(w io.Writer) {
 	b.WriteString(`iqnode runs an application's tasks with exactly-once, keeps copies of its stores, and answers reads of them.
 
 usage: iqnode --node-id NAME --topology FILE --brokers HOST:PORT,... --state-dir DIR [flags]
+       iqnode --node-id NAME --replica FILE --brokers HOST:PORT,... --state-dir DIR [flags]
 
 Every flag can be set in the environment too, as IQNODE_NODE_ID and so on, and in a YAML file (node-id: a). A flag
 wins over the environment, and that over the file.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/cmd/internal/secure"
+	"github.com/iqgate/iqgate/follow"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/node"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
@@ -67,6 +68,7 @@ func allSettings() []setting {
 	return []setting{
 		text("node-id", "NodeID", "NAME", "", "the node's name; must be its alone and stay the same over restarts", func(c *node.Config) *string { return &c.NodeID }),
 		{name: "topology", field: "Topology", value: "FILE", help: "the application to run, as YAML", set: setTopology},
+		{name: "replica", field: "Replica", value: "FILE", help: "in place of --topology: what to follow of a Kafka Streams application, as YAML", set: setReplica},
 		list("brokers", "Brokers", "Kafka's bootstrap addresses", func(c *node.Config) *[]string { return &c.Brokers }),
 		text("state-dir", "StateDir", "DIR", "", "where the stores live; must be the node's alone", func(c *node.Config) *string { return &c.StateDir }),
 		text("listen", "Listen", "HOST:PORT", "127.0.0.1:0", "where to serve queries", func(c *node.Config) *string { return &c.Listen }),
@@ -225,6 +227,15 @@ func setTopology(s *settings, file string) error {
 	if err == nil {
 		s.node.Topology, err = c.Build(nil)
 	}
+	return err
+}
+
+func setReplica(s *settings, file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return unwrapPath(err)
+	}
+	s.node.Replica, err = follow.LoadYAML(data)
 	return err
 }
 

@@ -728,7 +728,8 @@ const file_iq_v1_control_proto_rawDesc = "" +
 	"\x04done\x18\x03 \x01(\bR\x04done2\x8a\x01\n" +
 	"\x0eControlService\x12B\n" +
 	"\tHeartbeat\x12\x17.iq.v1.HeartbeatRequest\x1a\x18.iq.v1.HeartbeatResponse(\x010\x01\x124\n" +
-	"\x05Drain\x12\x13.iq.v1.DrainRequest\x1a\x14.iq.v1.DrainResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\x05Drain\x12\x13.iq.v1.DrainRequest\x1a\x14.iq.v1.DrainResponse0\x01B;\n" +
+	"\fio.iqgate.v1P\x01Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_control_proto_rawDescOnce sync.Once

@@ -709,7 +709,9 @@ type StoreInfo struct {
 	// window_size is the size of a window store's windows.
 	WindowSize *durationpb.Duration `protobuf:"bytes,11,opt,name=window_size,json=windowSize,proto3" json:"window_size,omitempty"`
 	// retention is how long, by stream time, windows, sessions and superseded versions are kept.
-	Retention     *durationpb.Duration `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`
+	Retention *durationpb.Duration `protobuf:"bytes,12,opt,name=retention,proto3" json:"retention,omitempty"`
+	// followed says that the nodes follow the changelog of an application that runs elsewhere: none of them is ever the active.
+	Followed      bool `protobuf:"varint,13,opt,name=followed,proto3" json:"followed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +828,13 @@ func (x *StoreInfo) GetRetention() *durationpb.Duration {
 		return x.Retention
 	}
 	return nil
+}
+
+func (x *StoreInfo) GetFollowed() bool {
+	if x != nil {
+		return x.Followed
+	}
+	return false
 }
 
 type QueryKeyRequest struct {
@@ -1386,7 +1395,7 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\"\x13\n" +
 	"\x11ListStoresRequest\">\n" +
 	"\x12ListStoresResponse\x12(\n" +
-	"\x06stores\x18\x01 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores\"\xbb\x03\n" +
+	"\x06stores\x18\x01 \x03(\v2\x10.iq.v1.StoreInfoR\x06stores\"\xd7\x03\n" +
 	"\tStoreInfo\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1e\n" +
 	"\n" +
@@ -1404,7 +1413,8 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	" \x01(\tR\vchangelogId\x12:\n" +
 	"\vwindow_size\x18\v \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"windowSize\x127\n" +
-	"\tretention\x18\f \x01(\v2\x19.google.protobuf.DurationR\tretention\"[\n" +
+	"\tretention\x18\f \x01(\v2\x19.google.protobuf.DurationR\tretention\x12\x1a\n" +
+	"\bfollowed\x18\r \x01(\bR\bfollowed\"[\n" +
 	"\x0fQueryKeyRequest\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\fR\x03key\x12 \n" +
@@ -1443,7 +1453,8 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\bQueryKey\x12\x16.iq.v1.QueryKeyRequest\x1a\x17.iq.v1.QueryKeyResponse\x12;\n" +
 	"\bListLags\x12\x16.iq.v1.ListLagsRequest\x1a\x17.iq.v1.ListLagsResponse\x128\n" +
 	"\aExplain\x12\x15.iq.v1.ExplainRequest\x1a\x16.iq.v1.ExplainResponse\x12L\n" +
-	"\rWatchMetadata\x12\x1b.iq.v1.WatchMetadataRequest\x1a\x1c.iq.v1.WatchMetadataResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\rWatchMetadata\x12\x1b.iq.v1.WatchMetadataRequest\x1a\x1c.iq.v1.WatchMetadataResponse0\x01B;\n" +
+	"\fio.iqgate.v1P\x01Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_metadata_proto_rawDescOnce sync.Once

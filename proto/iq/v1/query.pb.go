@@ -3229,7 +3229,8 @@ const file_iq_v1_query_proto_rawDesc = "" +
 	"\bMultiGet\x12\x16.iq.v1.MultiGetRequest\x1a\x17.iq.v1.MultiGetResponse\x121\n" +
 	"\x04Scan\x12\x12.iq.v1.ScanRequest\x1a\x13.iq.v1.ScanResponse0\x01\x122\n" +
 	"\x05Count\x12\x13.iq.v1.CountRequest\x1a\x14.iq.v1.CountResponse\x124\n" +
-	"\x05Watch\x12\x13.iq.v1.WatchRequest\x1a\x14.iq.v1.WatchResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\x05Watch\x12\x13.iq.v1.WatchRequest\x1a\x14.iq.v1.WatchResponse0\x01B;\n" +
+	"\fio.iqgate.v1P\x01Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_query_proto_rawDescOnce sync.Once

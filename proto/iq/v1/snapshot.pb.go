@@ -674,7 +674,8 @@ const file_iq_v1_snapshot_proto_rawDesc = "" +
 	"\x03crc\x18\x03 \x01(\rR\x03crc2x\n" +
 	"\x0fSnapshotService\x122\n" +
 	"\x05Offer\x12\x13.iq.v1.OfferRequest\x1a\x14.iq.v1.OfferResponse\x121\n" +
-	"\x04Copy\x12\x12.iq.v1.CopyRequest\x1a\x13.iq.v1.CopyResponse0\x01B+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\x04Copy\x12\x12.iq.v1.CopyRequest\x1a\x13.iq.v1.CopyResponse0\x01B;\n" +
+	"\fio.iqgate.v1P\x01Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_snapshot_proto_rawDescOnce sync.Once

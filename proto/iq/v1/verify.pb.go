@@ -719,7 +719,8 @@ const file_iq_v1_verify_proto_rawDesc = "" +
 	"\rVerifyService\x12L\n" +
 	"\rVerifyReplica\x12\x1b.iq.v1.VerifyReplicaRequest\x1a\x1c.iq.v1.VerifyReplicaResponse0\x01\x12;\n" +
 	"\bPinState\x12\x16.iq.v1.PinStateRequest\x1a\x17.iq.v1.PinStateResponse\x12D\n" +
-	"\vDigestState\x12\x19.iq.v1.DigestStateRequest\x1a\x1a.iq.v1.DigestStateResponseB+Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
+	"\vDigestState\x12\x19.iq.v1.DigestStateRequest\x1a\x1a.iq.v1.DigestStateResponseB;\n" +
+	"\fio.iqgate.v1P\x01Z)github.com/iqgate/iqgate/proto/iq/v1;iqv1b\x06proto3"
 
 var (
 	file_iq_v1_verify_proto_rawDescOnce sync.Once
