@@ -24,6 +24,7 @@ const (
 	exitLost        = 6
 	exitDenied      = 7
 	exitDiffers     = 8
+	exitNotServed   = 9
 )
 
 const exitHelp = `  0  done
@@ -34,7 +35,8 @@ const exitHelp = `  0  done
   5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout
   6  scan, watch: it cannot be gone on from the page token or the position; begin anew
   7  the credentials are not accepted, or do not allow it
-  8  verify: a replica differs from its changelog or from another one, or is damaged`
+  8  verify: a replica differs from its changelog or from another one, or is damaged
+  9  import-check: not everything would be served`
 
 // errNotFound ends a get of an absent key. All that is to be said has been printed.
 var errNotFound = errors.New("not found")
@@ -67,6 +69,9 @@ func exitCode(err error) int {
 	if errors.Is(err, errDiffers) {
 		return exitDiffers
 	}
+	if errors.Is(err, errNotServed) {
+		return exitNotServed
+	}
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
@@ -94,7 +99,7 @@ func exitCode(err error) int {
 
 // report prints an error: one line, then a line for each replica and router that had something to say.
 func (a *app) report(err error) {
-	if errors.Is(err, errNotFound) || errors.Is(err, errDiffers) {
+	if errors.Is(err, errNotFound) || errors.Is(err, errDiffers) || errors.Is(err, errNotServed) {
 		return
 	}
 	if a.json() {

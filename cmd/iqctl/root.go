@@ -81,6 +81,7 @@ Exit codes:
 	root.AddCommand(newStatusCommand(a))
 	root.AddCommand(newLagCommand(a))
 	root.AddCommand(newMetadataCommand(a))
+	root.AddCommand(newImportCheckCommand(a))
 	root.AddCommand(newDemoCommand())
 	return root
 }
