@@ -62,7 +62,7 @@ func (nodeLife) take(ctx context.Context, r *run) error {
 type streamsLife struct{}
 
 func (streamsLife) gives() []string {
-	return []string{fPeerRecords, fPeerMemory, fPeerRecordCPU, fPeerRestore, fPeerClean, fPeerCrash}
+	return []string{fPeerRecords, fPeerMemory, fPeerRecordCPU, fPeerRestore, fPeerClean, fPeerCrash, fFollow}
 }
 
 func (streamsLife) take(ctx context.Context, r *run) error {
@@ -96,6 +96,9 @@ func (streamsLife) take(ctx context.Context, r *run) error {
 		}
 		r.sayRecords(m.name+": restored", rate)
 		r.give(fPeerRestore, rate)
+	}
+	if err := r.follow(ctx, app); err != nil {
+		return err
 	}
 	if err := r.startAgain(ctx, m, fPeerClean, false); err != nil {
 		return err

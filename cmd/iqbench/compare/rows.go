@@ -22,6 +22,7 @@ const (
 	fPeerRecords, fPeerMemory   = "streams records", "streams memory"
 	fPeerRestore                = "streams restore"
 	fPeerClean, fPeerCrash      = "streams start after a clean stop", "streams start after kill -9"
+	fFollow                     = "replica node follows streams"
 	fBootstrap                  = "node bootstrap from a peer"
 	fNodeCPU, fStreamsCPU       = "node CPU per lookup", "streams local CPU per lookup"
 	fEchoCPU, fProxyCPU         = "echo CPU per lookup", "proxy and node CPU per lookup"
@@ -46,6 +47,7 @@ const (
 	fTableRate                  = "router 4x16 rate of a table"
 	unitRows, unitKeys          = "rows/s", "keys/s"
 	wantScanRows                = 300_000
+	idFollow                    = "follow"
 )
 
 // A row compares two figures.
@@ -72,6 +74,7 @@ func rows() []row {
 		{idProcess, "exactly-once processing, count per key, against exactly_once_v2", unitRecords, fNodeRecords, fPeerRecords, ratioAtLeast, 2},
 		{idProcess, "memory of exactly-once processing (peak RSS) against exactly_once_v2", unitMB, fNodeMemory, fPeerMemory, ratioAtMost, 0.5},
 		{idRestore, "restore of the changelog, state wiped, against Kafka Streams", unitRecords, fNodeRestore, fPeerRestore, ratioAtLeast, 2},
+		{idFollow, "following Kafka Streams' changelog from nothing, against its own restore of it", unitRecords, fFollow, fPeerRestore, ratioAtLeast, 1},
 		{idBootstrap, "bootstrap from a peer's snapshot against our own restore", unitRecords, fBootstrap, fNodeRestore, ratioAtLeast, 3},
 		{idStart, "start to serving with local state, after a clean stop", unitSeconds, fNodeClean, fPeerClean, oursAtMost, wantStartSeconds},
 		{idStart, "start to serving with local state, after kill -9", unitSeconds, fNodeCrash, fPeerCrash, oursAtMost, wantStartSeconds},
