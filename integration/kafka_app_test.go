@@ -70,7 +70,8 @@ type app struct {
 	ctx     context.Context //nolint:containedctx // the test's
 	name    string
 	dir     string
-	file    string // of the topology
+	file    string // of the topology, or of what is followed
+	follows bool   // file is for --replica
 	kafka   *kgo.Client
 	admin   *kadm.Client
 	flags   []string // of every node
@@ -246,8 +247,12 @@ func (s *server) arguments() []string {
 	if s.program == "iqrouter" {
 		return []string{"--name", s.id, "--listen", s.address}
 	}
+	what := "--topology"
+	if a.follows {
+		what = "--replica"
+	}
 	args := append([]string{
-		"--node-id", s.id, "--brokers", shared.broker.Addr(), "--topology", a.file, "--state-dir", filepath.Join(a.dir, s.id),
+		"--node-id", s.id, "--brokers", shared.broker.Addr(), what, a.file, "--state-dir", filepath.Join(a.dir, s.id),
 		"--listen", s.address,
 	}, a.flags...)
 	if routers := a.routerAddresses(); len(routers) > 0 {

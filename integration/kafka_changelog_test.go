@@ -52,10 +52,16 @@ func (a *app) txn(w *kgo.Client, how kgo.TransactionEndTry, kvs ...string) {
 // deleteRecords moves the changelog's start. The broker does that to a topic only that may lose records.
 func (a *app) deleteRecords(to int64) {
 	a.t.Helper()
+	a.deleteRecordsOf(changelog, to)
+}
+
+// deleteRecordsOf moves the start of a compacted topic of one partition.
+func (a *app) deleteRecordsOf(topic string, to int64) {
+	a.t.Helper()
 	policy := func(value string) {
-		got, err := a.admin.AlterTopicConfigs(a.ctx, []kadm.AlterConfig{{Name: "cleanup.policy", Value: &value}}, a.topic(changelog))
+		got, err := a.admin.AlterTopicConfigs(a.ctx, []kadm.AlterConfig{{Name: "cleanup.policy", Value: &value}}, a.topic(topic))
 		if err == nil {
-			_, err = got.On(a.topic(changelog), func(r *kadm.AlterConfigsResponse) error { return r.Err })
+			_, err = got.On(a.topic(topic), func(r *kadm.AlterConfigsResponse) error { return r.Err })
 		}
 		if err != nil {
 			a.t.Fatal(err)
@@ -64,7 +70,7 @@ func (a *app) deleteRecords(to int64) {
 	policy("delete")
 	defer policy("compact")
 	var offsets kadm.Offsets
-	offsets.Add(kadm.Offset{Topic: a.topic(changelog), Partition: 0, At: to})
+	offsets.Add(kadm.Offset{Topic: a.topic(topic), Partition: 0, At: to})
 	a.eventually(10*time.Second, "the broker deletes records", func() error { // once it has heard of the policy
 		got, err := a.admin.DeleteRecords(a.ctx, offsets)
 		if err == nil {
