@@ -187,7 +187,7 @@ func (r *runner) process(ctx context.Context, first, n uint64) (done uint64) {
 	if dead != "" && !errors.Is(context.Cause(ctx), context.Canceled) { // the process died of it
 		var seed uint64
 		if _, scanErr := fmt.Sscan(dead, &seed); scanErr == nil {
-			r.fail(seed, fmt.Sprintf("the process ended: %v\n%s", err, last(text, 20_000)))
+			r.fail(seed, fmt.Sprintf("the process ended: %v\n%s", err, death(text)))
 			done++
 		}
 	}
@@ -216,5 +216,15 @@ func section(text string, seed uint64) string {
 	return b.String()
 }
 
-// last is the end of a text.
-func last(text string, n int) string { return text[max(0, len(text)-n):] }
+// deathText is how much of the output of a process is shown that died.
+const deathText = 6000
+
+// death is what a process said when it died: from the panic on, or the end of its output.
+func death(text string) string {
+	for _, sign := range []string{"panic: ", "fatal error: "} {
+		if i := strings.Index(text, sign); i >= 0 {
+			return text[i:min(len(text), i+deathText)]
+		}
+	}
+	return text[max(0, len(text)-deathText):]
+}
