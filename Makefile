@@ -23,6 +23,7 @@ T ?= 1h
 COUNT ?= 6
 PKG ?= ./...
 AGAINST ?= .git\#branch=main
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
 .PHONY: help
 help: ## Say what each target does.
@@ -42,6 +43,11 @@ generate: tools ## Write the Go code of the .proto files again.
 .PHONY: build
 build: ## Build the programs into bin/.
 	go build -o bin/ ./cmd/iqnode ./cmd/iqrouter ./cmd/iqctl ./cmd/iqbench
+
+.PHONY: release
+release: ## Write programs, archives, SBOMs, the image and checksums of VERSION (what git describes) into bin/release.
+	cd tools/deploy && go run ./release -out $(abspath bin/release) -version '$(VERSION)' \
+	  -commit "$$(git rev-parse HEAD)" -time "$$(git log -1 --format=%ct)"
 
 .PHONY: demo
 demo: ## Run the demo: a small cluster, real flights, a kill; ARGS="--kafka real --json" and the like.
@@ -108,6 +114,10 @@ check-generated: tools ## Check that the generated code is what `make generate` 
 	@rm -rf bin/.generated && mkdir -p bin/.generated && cp -R proto bin/.generated/ && find bin/.generated -name '*.pb.go' -delete
 	buf generate -o bin/.generated
 	@diff -r proto bin/.generated/proto || { echo "the generated code is not current: run 'make generate'" >&2; exit 1; }
+
+.PHONY: check-deploy
+check-deploy: ## Check what is in deploy/, the Dockerfile, and a release by reading it back.
+	cd tools/deploy && go vet ./... && $(GOTEST) -timeout 20m ./...
 
 .PHONY: check
 check: check-generated lint test faults ## Do all that CI does.
