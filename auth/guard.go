@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"log/slog"
 	"strings"
@@ -44,7 +45,7 @@ type Guard struct {
 	identity *certs.Identity
 	log      *slog.Logger
 	tokens   cache[[sha256.Size]byte, *caller]
-	named    cache[string, *caller] // by the names that a router gave
+	named    cache[string, named] // by keyOf the names that a router gave
 	said     complaints
 }
 
@@ -96,6 +97,12 @@ type caller struct {
 	Principal
 	policy *policy
 	roots  *x509.CertPool
+	grants *grants
+}
+
+// named is what one edition of the rules says of the names that a router gave. How long they hold depends on the router.
+type named struct {
+	policy *policy
 	grants *grants
 }
 
@@ -182,14 +189,23 @@ func (g *Guard) speaksFor(router *caller, names []string) (*caller, error) {
 	case len(names) > maxNames:
 		return nil, unauthenticated("the router names a caller with too many names")
 	}
-	key := strings.Join(names, "\x00")
-	if c, ok := g.named.get(key); ok && c.policy == router.policy {
-		return c, nil
+	key := keyOf(names)
+	known, ok := g.named.get(key)
+	if !ok || known.policy != router.policy {
+		known = named{policy: router.policy, grants: router.policy.rules.grants(Principal{Names: names})}
+		g.named.put(key, known)
 	}
-	p := Principal{Names: names}
-	c := &caller{Principal: p, policy: router.policy, roots: router.roots, grants: router.policy.rules.grants(p)}
-	g.named.put(key, c)
-	return c, nil
+	p := Principal{Names: names, Expires: router.Expires}
+	return &caller{Principal: p, policy: router.policy, roots: router.roots, grants: known.grants}, nil
+}
+
+// keyOf is a text for names that no other names have, whatever characters are in them.
+func keyOf(names []string) string {
+	var b []byte
+	for _, n := range names {
+		b = append(binary.AppendUvarint(b, uint64(len(n))), n...)
+	}
+	return string(b)
 }
 
 // wantsOf is the row of a method. One that has none is refused.

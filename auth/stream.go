@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-
-	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
 // session is the caller of a call while it runs.
@@ -120,15 +118,4 @@ func (s *guarded) refuse(err error) error {
 	err = s.guard.refuse(s.ctx, s.name, s.caller.Load(), err)
 	s.refused.Store(&err)
 	return err
-}
-
-// CheckRead says whether the caller of ctx may do a Get: nil, an *iqerr.DeniedError, or an *iqerr.UnauthenticatedError. It is
-// for requests that do not come as a message of their own, such as the lookups of one stream, whose rows in methods leave
-// them to their handler. Without a guard everything is allowed.
-func CheckRead(ctx context.Context, m *iqv1.GetRequest) error {
-	s := sessionOf(ctx)
-	if s == nil {
-		return nil
-	}
-	return s.now.grants.allow([]Access{get(Read, m)})
 }
