@@ -393,3 +393,29 @@ func TestAnswerThatNobodyAskedForBreaksTheStream(t *testing.T) {
 		t.Errorf("a second answer: %v", err)
 	}
 }
+
+// TestAnswerThatSaysNothingIsNoEmptyReply: an empty reply says that there is no value. A server of a later version may answer in
+// a way that this one does not know, and the lookup is asked by a call then.
+func TestAnswerThatSaysNothingIsNoEmptyReply(t *testing.T) {
+	for name, c := range map[string]struct {
+		item []byte
+		want error
+	}{
+		"nothing":             {[]byte{0x08, 0}, ErrByCall},
+		"something unknown":   {[]byte{0x08, 0, 0x2a, 0}, ErrByCall},
+		"an error that is OK": {[]byte{0x08, 0, 0x1a, 0}, ErrByCall},
+		"an empty reply":      {[]byte{0x08, 0, 0x12, 0}, nil},
+	} {
+		s := newSlots("the server", 4)
+		l := &lookup{done: make(chan struct{}, 1)}
+		if err := s.begin(l, 0, []byte("k")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.answered(append(appendHead(nil, len(c.item)), c.item...)); err != nil {
+			t.Fatal(err)
+		}
+		if <-l.done; !errors.Is(l.err, c.want) {
+			t.Errorf("%s: %q, %v, want %v", name, l.reply, l.err, c.want)
+		}
+	}
+}

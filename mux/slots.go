@@ -127,12 +127,12 @@ func (s *slots) answered(message []byte) error {
 		s.free = append(s.free, a.id)
 		switch {
 		case l == gone:
-		case a.tooLarge:
-			l.end(nil, ErrByCall)
-		case a.status != nil:
+		case a.status.GetCode() != int32(codes.OK):
 			l.end(nil, status.FromProto(a.status).Err())
-		default:
+		case a.reply != nil && !a.tooLarge:
 			l.end(a.reply, nil)
+		default: // too large, or nothing that this version knows: no reply is not an empty one, which says that there is no value
+			l.end(nil, ErrByCall)
 		}
 		return nil
 	})
