@@ -373,3 +373,53 @@ func TestOpenStoreIsNotQuarantined(t *testing.T) {
 	}
 	smallLog.check(t, s)
 }
+
+// TestScrubBesideCompaction: a table that compaction replaces while it is read is cut to nothing before it is removed. That is no
+// damage.
+func TestScrubBesideCompaction(t *testing.T) {
+	t.Parallel()
+	dir := several(t, false)
+	s := mustOpen(t, dir, Options{MemTableBytes: minMemTableBytes})
+	first, err := s.tableIDs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for id := range first {
+		info, err := os.Stat(filepath.Join(dir, databaseName, tableName(id)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	scrubbed := make(chan error, 1)
+	go func() {
+		_, err := s.Scrub(t.Context(), size/2) // two seconds of it
+		scrubbed <- err
+	}()
+	log := changelog{keys: 4000, valueBytes: 290}
+	replaced := false
+	for p := s.Position(); ; p += 200 {
+		select {
+		case err := <-scrubbed:
+			if err != nil {
+				t.Errorf("Scrub beside compaction: %v", err)
+			}
+			if !replaced {
+				t.Error("no table was replaced meanwhile: the test tests nothing")
+			}
+			return
+		default:
+		}
+		if err := s.Apply(log.records(p, p+200), Checkpoint{Position: p + 200}); err != nil {
+			t.Fatal(err)
+		}
+		now, err := s.tableIDs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id := range first {
+			replaced = replaced || !now[id]
+		}
+	}
+}

@@ -47,15 +47,17 @@ func (s *KV) Scrub(ctx context.Context, bytesPerSecond int64) (read int64, err e
 	}
 	for id := range ids {
 		err := checkTable(filepath.Join(s.dir, databaseName, tableName(id)), false, took)
-		if errors.Is(err, fs.ErrNotExist) {
+		if missing := errors.Is(err, fs.ErrNotExist); missing || errors.Is(err, ErrCorrupt) {
 			now, listErr := s.tableIDs()
 			if listErr != nil {
 				return read, listErr
 			}
 			if !now[id] {
-				continue // compacted away meanwhile
+				continue // compacted away meanwhile: Badger cuts a table to nothing before it removes it
 			}
-			err = corruptf("table %s is missing", tableName(id))
+			if missing {
+				err = corruptf("table %s is missing", tableName(id))
+			}
 		}
 		if err != nil {
 			return read, fmt.Errorf("scrub store %s/%d: %w", s.id.Store, s.id.Partition, err)
