@@ -121,7 +121,7 @@ func (f *follower) look(e *edition, now time.Time) error {
 	case c.Stores && len(f.stores(e.view)) == 0:
 		return f.snapshot(e.view, now) // an empty list of stores would say that none changed
 	}
-	m := &iqv1.WatchMetadataResponse{Instances: instancesToProto(e.view.Changed(c, f.store, now))}
+	m := &iqv1.WatchMetadataResponse{Instances: instancesToProto(e.view.Changed(c, f.store, now), f.store)}
 	for _, id := range c.Gone {
 		m.Gone = append(m.Gone, string(id))
 	}
@@ -138,7 +138,7 @@ func (f *follower) snapshot(v *metadata.View, now time.Time) error {
 		return err
 	}
 	return f.tell(&iqv1.WatchMetadataResponse{
-		Snapshot: true, Instances: instancesToProto(list), Stores: storesToProto(f.stores(v)),
+		Snapshot: true, Instances: instancesToProto(list, f.store), Stores: storesToProto(f.stores(v)),
 	}, v, now)
 }
 

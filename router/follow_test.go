@@ -562,6 +562,29 @@ func TestListInstancesTellsAllThatIsReported(t *testing.T) {
 		if in := w.instances()[1]; in.GetDraining() || len(in.GetMisplaced())+len(in.GetDropped())+len(in.GetInputs()) > 0 {
 			t.Errorf("got %v", in)
 		}
+		// Who asks for one store is told of no other's keys, whether once or for long.
+		a.change(func(m *iqv1.HeartbeatRequest) {
+			m.Misplaced = append(m.Misplaced, &iqv1.Misplaced{Store: "other", Topic: "in", Records: 1, FirstKey: []byte("secret"), Expected: []int32{0}})
+		})
+		advance(2 * heartbeatEvery)
+		if in := w.instances()[0]; len(in.GetMisplaced()) != 2 {
+			t.Errorf("got %v", in)
+		}
+		one, err := w.meta.ListInstances(t.Context(), &iqv1.ListInstancesRequest{Store: "s"})
+		if err != nil || len(one.GetInstances()[0].GetMisplaced()) != 1 || !proto.Equal(one.GetInstances()[0].GetMisplaced()[0], misplaced) {
+			t.Errorf("instances of one store: %v, %v", one, err)
+		}
+		watch, err := w.meta.WatchMetadata(t.Context(), &iqv1.WatchMetadataRequest{Store: "s"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told, err := watch.Recv(); err != nil || len(told.GetInstances()[0].GetMisplaced()) != 1 {
+			t.Errorf("a watch of one store: %v, %v", told, err)
+		}
+		a.change(func(m *iqv1.HeartbeatRequest) { m.Draining = false })
+		if told, err := watch.Recv(); err != nil || len(told.GetInstances()[0].GetMisplaced()) != 1 {
+			t.Errorf("a change of one store: %v, %v", told, err)
+		}
 		resp, err := w.meta.ListInstances(t.Context(), &iqv1.ListInstancesRequest{Store: "s", StandbysOnly: true})
 		if err != nil || len(resp.GetInstances()) != 1 || resp.GetInstances()[0].GetNode() != "b" {
 			t.Errorf("standbys: %v, %v", resp, err)

@@ -8,7 +8,9 @@ import (
 	"github.com/iqgate/iqgate/routing"
 )
 
-func instanceToProto(in *metadata.Instance) *iqv1.Instance {
+// instanceToProto tells of an instance; of one store alone unless store is empty. Misplaced shows keys, and who may know of one
+// store may not know of all.
+func instanceToProto(in *metadata.Instance, store string) *iqv1.Instance {
 	return &iqv1.Instance{
 		Node: string(in.ID), Address: in.Address, Rack: in.Rack, Alive: in.Alive, Suspect: in.Suspect,
 		Incarnation: int64(in.Incarnation), Generation: int64(in.Generation),
@@ -16,14 +18,14 @@ func instanceToProto(in *metadata.Instance) *iqv1.Instance {
 		ActiveStores: in.ActiveStores, StandbyStores: in.StandbyStores,
 		Replicas: statusesToProto(in.Replicas), LastHeard: durationpb.New(in.LastHeard),
 		Sequence: in.Sequence, Draining: in.Draining, Interval: durationpb.New(in.Interval), InFlight: in.InFlight, Refused: in.Refused,
-		Inputs: inputsToProto(in.Replicas), Misplaced: misplacedToProto(in.Misplaced), Dropped: droppedToProto(in.Dropped),
+		Inputs: inputsToProto(in.Replicas), Misplaced: misplacedToProto(in.Misplaced, store), Dropped: droppedToProto(in.Dropped),
 	}
 }
 
-func instancesToProto(list []metadata.Instance) []*iqv1.Instance {
+func instancesToProto(list []metadata.Instance, store string) []*iqv1.Instance {
 	m := make([]*iqv1.Instance, 0, len(list))
 	for i := range list {
-		m = append(m, instanceToProto(&list[i]))
+		m = append(m, instanceToProto(&list[i], store))
 	}
 	return m
 }
@@ -41,9 +43,12 @@ func inputsToProto(list []metadata.ReplicaStatus) []*iqv1.ReplicaInput {
 	return m
 }
 
-func misplacedToProto(list []metadata.Misplaced) []*iqv1.Misplaced {
+func misplacedToProto(list []metadata.Misplaced, store string) []*iqv1.Misplaced {
 	var m []*iqv1.Misplaced
 	for _, c := range list {
+		if store != "" && c.Store != store {
+			continue
+		}
 		m = append(m, &iqv1.Misplaced{
 			Store: c.Store, Topic: c.Topic, Partition: c.Partition, Records: c.Records,
 			FirstOffset: c.FirstOffset, FirstKey: c.FirstKey, Expected: c.Expected,

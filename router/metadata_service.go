@@ -24,7 +24,7 @@ func (s *metadataService) ListInstances(ctx context.Context, m *iqv1.ListInstanc
 	if err != nil {
 		return nil, s.router.status(ctx, err)
 	}
-	return &iqv1.ListInstancesResponse{Instances: instancesToProto(list)}, nil
+	return &iqv1.ListInstancesResponse{Instances: instancesToProto(list, m.GetStore())}, nil
 }
 
 func instances(v *metadata.View, m *iqv1.ListInstancesRequest, now time.Time) ([]metadata.Instance, error) {

@@ -82,7 +82,7 @@ func (s *metadataServer) instance(node Node, hm *metadata.HostMap, h metadata.Ho
 	in.Incarnation, in.Sequence = int64(about.Incarnation), about.Sequence
 	in.Interval, in.LastHeard = durationpb.New(s.cfg.ReportInterval), durationpb.New(0)
 	in.InFlight, in.Draining = s.inFlight.Load(), about.Draining
-	in.Misplaced, in.Dropped = wire.Misplaced(about.Misplaced), wire.Dropped(about.Dropped)
+	in.Misplaced, in.Dropped = wire.Misplaced(misplacedOf(about.Misplaced, req.GetStore())), wire.Dropped(about.Dropped)
 	for _, rep := range node.Reports(time.Now()) {
 		if req.GetStore() != "" && rep.Store != req.GetStore() || req.GetStandbysOnly() && rep.Role == metadata.RoleActive {
 			continue
@@ -93,6 +93,18 @@ func (s *metadataServer) instance(node Node, hm *metadata.HostMap, h metadata.Ho
 		}
 	}
 	return in
+}
+
+// misplacedOf leaves what is of one store, or all when store is empty. It shows keys, and who may know of one store may not
+// know of all.
+func misplacedOf(list []metadata.Misplaced, store string) []metadata.Misplaced {
+	var own []metadata.Misplaced
+	for _, m := range list {
+		if store == "" || m.Store == store {
+			own = append(own, m)
+		}
+	}
+	return own
 }
 
 // sourcesOf gives the input partitions and the names of the stores of partitions, both sorted.
