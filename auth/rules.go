@@ -44,11 +44,11 @@ type document struct {
 	Nodes   []string `yaml:"nodes"`
 	Routers []string `yaml:"routers"`
 	Rules   []struct {
-		Who     []string `yaml:"who"`
-		Allow   []Action `yaml:"allow"`
-		Stores  []string `yaml:"stores"`
-		Keys    []string `yaml:"keys"`
-		KeysHex []string `yaml:"keys_hex"`
+		Who     []string  `yaml:"who"`
+		Allow   []Action  `yaml:"allow"`
+		Stores  []string  `yaml:"stores"`
+		Keys    yaml.Node `yaml:"keys"`
+		KeysHex yaml.Node `yaml:"keys_hex"`
 	} `yaml:"rules"`
 }
 
@@ -100,10 +100,14 @@ func ParseRules(text []byte) (*Rules, error) {
 		out := &rule{allow: in.Allow}
 		out.who = parseAll(at+"who", in.Who, parseName, bad)
 		out.stores = parseAll(at+"stores", in.Stores, parsePattern, bad)
-		for _, k := range in.Keys {
+		keys, err := prefixes(&in.Keys)
+		bad(at+"keys", err)
+		for _, k := range keys {
 			out.keys = append(out.keys, []byte(k))
 		}
-		for j, k := range in.KeysHex {
+		inHex, err := prefixes(&in.KeysHex)
+		bad(at+"keys_hex", err)
+		for j, k := range inHex {
 			raw, err := hex.DecodeString(k)
 			bad(fmt.Sprintf("%skeys_hex[%d]", at, j), err)
 			out.keys = append(out.keys, raw)
@@ -124,6 +128,21 @@ func ParseRules(text []byte) (*Rules, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// prefixes reads a list that may be left out. One that is there and empty, as a template may make it of nobody's prefixes, would
+// allow all keys.
+func prefixes(n *yaml.Node) ([]string, error) {
+	var list []string
+	switch {
+	case n.IsZero():
+		return nil, nil
+	case n.Decode(&list) != nil:
+		return nil, errors.New("must be a list of texts")
+	case len(list) == 0:
+		return nil, errors.New("has no prefix; leave it out to allow all keys")
+	}
+	return list, nil
 }
 
 func parseAll(where string, texts []string, parse func(string) (pattern, error), bad func(string, error)) []pattern {
