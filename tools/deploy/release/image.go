@@ -135,7 +135,7 @@ func (r *release) layer(members []member) (v1.Layer, error) {
 		return nil, errors.New("an empty layer")
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(text.Bytes())), nil },
-		tarball.WithMediaType(types.OCILayer))
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching) // or each look at the layer would pack it again
 }
 
 // roots are the authorities that Mozilla trusts without a condition: a file of certificates cannot say conditions.
