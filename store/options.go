@@ -51,12 +51,13 @@ type Options struct {
 	hooks hooks
 }
 
-// hooks let the package's tests stand in the middle of an Apply.
+// hooks let the package's tests stand in the middle of an Apply or a Get.
 type hooks struct {
 	beforeCommit func(n int) error               // before the n-th Badger transaction of an Apply is sent, from 1
 	acknowledged func(n int, err error) error    // with what Badger says of the n-th; what it returns stands
 	freeBytes    func(dir string) (int64, error) // instead of asking the file system
 	bootID       func() string                   // instead of asking the kernel
+	found        func()                          // when an entry was found and its value is not read yet; may be nil
 }
 
 // Validate reports every bad field.

@@ -193,6 +193,16 @@ func (s *KV) getAt(st *applied, key []byte) (Value, bool, error) {
 	if s.id.Schema.Expired(st.at.StreamTime, key) {
 		return Value{}, false, nil
 	}
+	v, found, err := s.lookUp(st, key)
+	if errors.Is(err, ErrCorrupt) {
+		// Between the look-up and the reading of a large value ReclaimSpace may have moved it, and Badger gives nothing for
+		// it. What is damaged is so the second time too.
+		v, found, err = s.lookUp(st, key)
+	}
+	return v, found, err
+}
+
+func (s *KV) lookUp(st *applied, key []byte) (Value, bool, error) {
 	txn := s.db.NewTransactionAt(st.ts, false)
 	defer txn.Discard()
 	item, err := txn.Get(encodeKey(make([]byte, 0, encodedKeyLen(key)), key))
@@ -201,6 +211,9 @@ func (s *KV) getAt(st *applied, key []byte) (Value, bool, error) {
 	}
 	if err != nil {
 		return Value{}, false, err
+	}
+	if s.opt.hooks.found != nil {
+		s.opt.hooks.found()
 	}
 	v, long, err := itemValue(item)
 	if err != nil {

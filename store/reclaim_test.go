@@ -83,6 +83,53 @@ func TestLargeValuesAreReclaimed(t *testing.T) {
 	}
 }
 
+// TestLargeValueMovesWhileItIsRead: a value is found at its new place when its file is rewritten between the look-up and the
+// reading. Badger gives nothing for it then, which looks like damage.
+func TestLargeValueMovesWhileItIsRead(t *testing.T) {
+	t.Parallel()
+	const keys, valueBytes = 40, 2 << 20
+	reclaims := func() {}
+	var o Options
+	o.hooks.found = func() { reclaims() }
+	s := mustOpen(t, filepath.Join(t.TempDir(), "store"), o)
+	put := func(k int) {
+		if err := s.Apply([]Change{{Key: fmt.Appendf(nil, "key-%d", k), Value: make([]byte, valueBytes)}}, Checkpoint{Position: s.Position() + 1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k := range keys {
+		put(k)
+	}
+	for k := 1; k < keys; k++ { // of the first file key-0 alone stays
+		put(k)
+	}
+	s.spillAsked.Store(true)
+	for range spillRounds + 1 {
+		put(1)
+	}
+	moved := false
+	for i := 0; !moved && i < 300; i++ { // compaction takes its time
+		reclaims = func() {
+			reclaims = func() {}
+			more, err := s.ReclaimSpace()
+			if err != nil {
+				t.Error(err)
+			}
+			moved = more
+		}
+		v, found, _, err := s.Get([]byte("key-0"))
+		if err != nil || !found || len(v.Bytes) != valueBytes {
+			t.Fatalf("%d bytes, found %t, %v", len(v.Bytes), found, err)
+		}
+		if !moved {
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+	if !moved {
+		t.Error("nothing was rewritten: the test tests nothing")
+	}
+}
+
 func reclaim(t *testing.T, s *KV) {
 	t.Helper()
 	for {
