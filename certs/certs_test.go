@@ -21,9 +21,9 @@ type site struct {
 	dir string
 }
 
-func (s site) put(name string, content []byte) string {
+func (s site) put(name string, content []byte) {
 	s.t.Helper()
-	return authtest.WriteFile(s.t, s.dir, name, content)
+	authtest.WriteFile(s.t, s.dir, name, content)
 }
 
 func (s site) server(ca *authtest.CA, name string) {

@@ -25,7 +25,7 @@ import (
 func TestManyLookupsShareMessagesAndEachGetsItsOwnAnswer(t *testing.T) {
 	slow := func(ctx context.Context, request []byte) ([]byte, error) {
 		select {
-		case <-time.After(time.Duration(rand.IntN(5)) * time.Millisecond): //nolint:gosec // any order
+		case <-time.After(time.Duration(rand.IntN(5)) * time.Millisecond):
 			return request, nil
 		case <-ctx.Done():
 			return nil, status.FromContextError(ctx.Err()).Err()

@@ -58,7 +58,7 @@ func (s *slots) begin(l *lookup, timeout time.Duration, request []byte) error {
 	case n > 0:
 		l.slot, s.free = s.free[n-1], s.free[:n-1]
 	case len(s.table) < s.limit:
-		l.slot = uint32(len(s.table)) //nolint:gosec // at most limit
+		l.slot = uint32(len(s.table))
 		s.table = append(s.table, nil)
 	default:
 		return iqerr.Status(&iqerr.OverloadedError{Node: s.server, InFlight: int64(s.limit), Limit: int64(s.limit), RetryAfter: overloadedRetry})
@@ -94,7 +94,7 @@ func (s *slots) giveUp(err error) {
 	s.mu.Lock()
 	for i, l := range s.table {
 		if l != nil && l.yields {
-			s.abandon(uint32(i), true) //nolint:gosec // at most limit
+			s.abandon(uint32(i), true)
 			ended = append(ended, l)
 		}
 	}

@@ -57,7 +57,7 @@ func appendBytes(b []byte, field protowire.Number, v []byte) []byte {
 
 // appendHead begins an item that is size bytes long.
 func appendHead(b []byte, size int) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, fieldItems, protowire.BytesType), uint64(size)) //nolint:gosec // a length
+	return protowire.AppendVarint(protowire.AppendTag(b, fieldItems, protowire.BytesType), uint64(size))
 }
 
 // appendAsking adds a lookup to a LookupsRequest. A time that is left counts in whole microseconds, and one at least.
@@ -170,7 +170,7 @@ func parseAsking(item []byte) (asking, error) {
 		item = rest
 		switch {
 		case f.is(fieldID, protowire.VarintType):
-			a.id = uint32(f.varint) //nolint:gosec // as protocol buffers read it
+			a.id = uint32(f.varint)
 		case f.is(fieldTimeout, protowire.VarintType):
 			a.timeout = timeoutOf(f.varint)
 		case f.is(fieldCancel, protowire.VarintType):
@@ -190,7 +190,7 @@ func timeoutOf(micros uint64) time.Duration {
 	if micros > uint64(math.MaxInt64/time.Microsecond) {
 		return math.MaxInt64
 	}
-	return time.Duration(micros) * time.Microsecond //nolint:gosec // see above
+	return time.Duration(micros) * time.Microsecond
 }
 
 // parseAnswer reads a LookupAnswer. Its reply is part of the item.
@@ -204,7 +204,7 @@ func parseAnswer(item []byte) (answer, error) {
 		item = rest
 		switch {
 		case f.is(fieldID, protowire.VarintType):
-			a.id = uint32(f.varint) //nolint:gosec // as protocol buffers read it
+			a.id = uint32(f.varint)
 		case f.is(fieldTooLarge, protowire.VarintType):
 			a.tooLarge = f.varint != 0
 		case f.is(fieldReply, protowire.BytesType):

@@ -30,7 +30,7 @@ func randomGet(r *rand.Rand) *iqv1.GetRequest {
 
 // TestWhatIsWrittenByHandIsWhatTheGeneratedCodeReads: and the other way round.
 func TestWhatIsWrittenByHandIsWhatTheGeneratedCodeReads(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		want := &iqv1.LookupsRequest{}
 		var b []byte
@@ -43,7 +43,7 @@ func TestWhatIsWrittenByHandIsWhatTheGeneratedCodeReads(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			b = appendAsking(b, l.GetId(), time.Duration(l.GetTimeoutUs())*time.Microsecond, raw) //nolint:gosec // fits
+			b = appendAsking(b, l.GetId(), time.Duration(l.GetTimeoutUs())*time.Microsecond, raw)
 			want.Lookups = append(want.Lookups, l)
 			if r.IntN(4) == 0 {
 				b = appendCancel(b, l.GetId())
@@ -92,7 +92,7 @@ func checkAskings(t *testing.T, message []byte, want *iqv1.LookupsRequest) {
 }
 
 func TestAnswersWrittenByHandAreWhatTheGeneratedCodeReads(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		want := &iqv1.LookupsResponse{}
 		var b []byte
