@@ -109,6 +109,9 @@ type Config struct {
 
 	// DefaultPolicy is the mode of a request without a policy. Default MODE_ACTIVE.
 	DefaultPolicy iqv1.ReadPolicy_Mode
+	// MaxInFlight bounds the reads that are under way at a time, each in some kilobytes; half as many may wait for a commit.
+	// Default 10,000; more are OVERLOADED, and a router asks another replica.
+	MaxInFlight int
 	// MaxWaiting bounds the requests held at a time because they asked to wait. Default 1,000; more are OVERLOADED.
 	MaxWaiting int
 	// MaxScans bounds the scans and counts that run at a time, each of which holds snapshots. Default 256; more are
@@ -183,6 +186,7 @@ func (c Config) withDefaults() Config {
 	c.DrainTimeout = max(or(c.DrainTimeout, 5*time.Second), 0)
 	c.ShutdownTimeout = or(c.ShutdownTimeout, 10*time.Second)
 	c.DefaultPolicy = or(c.DefaultPolicy, iqv1.ReadPolicy_MODE_ACTIVE)
+	c.MaxInFlight = or(c.MaxInFlight, 10_000)
 	c.MaxWaiting = or(c.MaxWaiting, 1_000)
 	c.MaxScans = or(c.MaxScans, 256)
 	c.MaxWatches = or(c.MaxWatches, 1_000)
@@ -279,6 +283,9 @@ func (c Config) Validate() error {
 	}
 	if c.MaxPollRecords < 1 || c.MaxPollRecords > maxPollRecordLimit {
 		bad("MaxPollRecords", c.MaxPollRecords, "must be 1 to 1,000,000")
+	}
+	if c.MaxInFlight < 1 {
+		bad("MaxInFlight", c.MaxInFlight, "must be at least 1")
 	}
 	if c.MaxScans < 1 {
 		bad("MaxScans", c.MaxScans, "must be at least 1")

@@ -24,7 +24,7 @@ func (n *Node) newServing() *serve.Server {
 	return serve.New(serve.Config{
 		NodeID: n.cfg.NodeID, Address: n.address, Application: n.application, Followed: n.cfg.Replica != nil, Partitioners: n.cfg.Partitioners,
 		DefaultPolicy: n.cfg.DefaultPolicy, LagSampleMaxAge: n.cfg.LagSampleMaxAge, ReportInterval: n.cfg.ReportInterval,
-		MaxWaiting: n.cfg.MaxWaiting, MaxScans: n.cfg.MaxScans, MaxWatches: n.cfg.MaxWatches, ScanIdle: n.cfg.ScanIdle, Log: n.log,
+		MaxInFlight: n.cfg.MaxInFlight, MaxWaiting: n.cfg.MaxWaiting, MaxScans: n.cfg.MaxScans, MaxWatches: n.cfg.MaxWatches, ScanIdle: n.cfg.ScanIdle, Log: n.log,
 		Node: func() serve.Node {
 			if up := n.up.Load(); up != nil {
 				return up

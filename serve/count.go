@@ -12,8 +12,10 @@ import (
 
 // Count implements QueryService: each partition is counted at one position.
 func (s *queryServer) Count(ctx context.Context, req *iqv1.CountRequest) (*iqv1.CountResponse, error) {
-	s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
+	if err := s.enter(); err != nil {
+		return nil, iqerr.Status(err)
+	}
+	defer s.exit()
 	resp, err := s.count(ctx, req)
 	s.logFailure(ctx, "count", req.GetSelection().GetStore(), err)
 	if err != nil {

@@ -33,8 +33,10 @@ type askedKey struct {
 
 // MultiGet implements QueryService.
 func (s *queryServer) MultiGet(ctx context.Context, req *iqv1.MultiGetRequest) (*iqv1.MultiGetResponse, error) {
-	s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
+	if err := s.enter(); err != nil {
+		return nil, iqerr.Status(err)
+	}
+	defer s.exit()
 	resp, err := s.multiGet(ctx, req)
 	s.logFailure(ctx, "multi_get", req.GetStore(), err)
 	if err != nil {

@@ -38,8 +38,10 @@ func (s *queryServer) Lookups(stream iqv1.QueryService_LookupsServer) error {
 
 // lookup looks one key up: a GetRequest is answered by a GetResponse, both as they are on the wire.
 func (s *Server) lookup(ctx context.Context, request []byte) ([]byte, error) {
-	s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
+	if err := s.enter(); err != nil {
+		return nil, iqerr.Status(err)
+	}
+	defer s.exit()
 	if s.closing.Load() {
 		return nil, iqerr.Status(&iqerr.ClosingError{Node: s.cfg.NodeID})
 	}

@@ -41,7 +41,7 @@ func (s *Server) see(ctx context.Context, p policy, id metadata.Partition, look 
 		return metadata.Replica{}, s.notHosted(node, id)
 	}
 	if p.mode == iqv1.ReadPolicy_MODE_STRONG {
-		if err := r.Settle(ctx); err != nil {
+		if err := s.settle(ctx, r); err != nil {
 			return metadata.Replica{}, err
 		}
 	}

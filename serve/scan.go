@@ -36,8 +36,10 @@ type scan struct {
 
 // Scan implements QueryService.
 func (s *queryServer) Scan(req *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer) error {
-	s.inFlight.Add(1)
-	defer s.inFlight.Add(-1)
+	if err := s.enter(); err != nil {
+		return iqerr.Status(err)
+	}
+	defer s.exit()
 	err := s.scan(stream.Context(), req, stream.Send)
 	s.logFailure(stream.Context(), "scan", req.GetSelection().GetStore(), err)
 	return iqerr.Status(err)

@@ -30,11 +30,13 @@ type Config struct {
 	LagSampleMaxAge time.Duration
 	// ReportInterval is the time between two reports to each router, which callers are told.
 	ReportInterval time.Duration
-	// MaxWaiting, MaxScans and MaxWatches bound the requests that wait, the scans and counts that run, and the watches that
-	// are open at a time. More are OVERLOADED.
-	MaxWaiting int
-	MaxScans   int
-	MaxWatches int
+	// MaxInFlight bounds the reads that are under way at a time, those that wait among them, but not watches; half as many may
+	// wait for a commit. MaxWaiting, MaxScans and MaxWatches bound the requests that asked to wait, the scans and counts that
+	// run, and the watches that are open. More are OVERLOADED.
+	MaxInFlight int
+	MaxWaiting  int
+	MaxScans    int
+	MaxWatches  int
 	// ScanIdle is how long the reader of a scan or watch may take nothing.
 	ScanIdle time.Duration
 	Log      *slog.Logger
@@ -53,6 +55,7 @@ type Server struct {
 	cfg      Config
 	closing  atomic.Bool
 	inFlight atomic.Int32
+	settling atomic.Int32 // of those in flight, wait for a commit
 	waiting  atomic.Int64
 	watches  watches
 	ending   chan struct{} // closed by EndLookups

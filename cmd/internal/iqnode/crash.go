@@ -9,12 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// crashVariable, set to "<step>:<n>", kills the process as kill -9 would when it reaches a step of the commit for the
+// crashVariable, set to "<step>:<n>", kills the process as kill -9 would when it reaches one of the node's steps for the
 // n-th time. Only fault tests set it.
 const crashVariable = envPrefix + "CRASH_AT"
 
-// crashSteps are the steps of node/txn.go.
-var crashSteps = []string{"produce", "flush", "offsets", "end", "sent", "apply", "applied"}
+// crashSteps are the steps of node/steps.go.
+var crashSteps = []string{
+	"produce", "flush", "offsets", "end", "sent", "apply", "applied", "open", "restore",
+	"fence", "committed", "ends", "take", "revoke", "released",
+}
 
 // crashPlan says where to crash; the zero value says nowhere.
 type crashPlan struct {

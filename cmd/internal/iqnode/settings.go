@@ -100,7 +100,12 @@ func allSettings() []setting {
 		duration("shutdown-timeout", "ShutdownTimeout", "10s", "bound of an orderly stop", func(c *node.Config) *time.Duration { return &c.ShutdownTimeout }),
 
 		{name: "default-policy", field: "DefaultPolicy", value: "MODE", def: "active", help: "for reads that name none: strong, active or any", set: setDefaultPolicy},
+		number("max-in-flight", "MaxInFlight", "10000", 1, "reads under way at a time; more are refused as OVERLOADED", func(c *node.Config) *int { return &c.MaxInFlight }),
 		number("max-waiting", "MaxWaiting", "1000", 1, "reads held at a time because they asked to wait", func(c *node.Config) *int { return &c.MaxWaiting }),
+		number("max-scans", "MaxScans", "256", 1, "scans and counts that run at a time", func(c *node.Config) *int { return &c.MaxScans }),
+		number("max-watches", "MaxWatches", "1000", 1, "watches that are open at a time", func(c *node.Config) *int { return &c.MaxWatches }),
+		duration("scan-idle", "ScanIdle", "30s", "how long the reader of a scan or watch may take nothing", func(c *node.Config) *time.Duration { return &c.ScanIdle }),
+		number("max-copies", "MaxCopies", "4", -1, "copies of stores sent to other nodes at a time; -1 sends none", func(c *node.Config) *int { return &c.MaxCopies }),
 		number("max-message-bytes", "MaxMessageBytes", "67108864", 1, "bound of one gRPC message", func(c *node.Config) *int { return &c.MaxMessageBytes }),
 		flagOf("sync-writes", "SyncWrites", "make stores survive a power loss, with an fsync per commit", func(s *settings) *bool { return &s.node.SyncWrites }),
 
