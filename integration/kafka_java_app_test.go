@@ -44,6 +44,7 @@ const javaT0 = int64(1700000040000)
 // newFollowedApp is the Java application's topics, and nodes that follow it. file is for --replica.
 func newFollowedApp(t *testing.T, file string, partitions int32, flags ...string) *app {
 	t.Helper()
+	buildJava(t)
 	a := newApp(t, file, map[string]int32{"in": partitions}, flags...)
 	a.follows = true
 	a.createTopic("users", partitions, map[string]string{"cleanup.policy": "compact"})
@@ -60,17 +61,26 @@ type javaInstance struct {
 	dumpAt  string
 }
 
+// buildJava builds the Java application, which takes a minute once on a machine and would count as a test's own time. It skips
+// the test where that cannot be done, or fails it when KAFKA_REQUIRED=1.
+func buildJava(t *testing.T) *javaapp.Program {
+	t.Helper()
+	prog, err := javaapp.Build(t.Context(), os.DirFS("../proto"))
+	if err != nil {
+		if os.Getenv("KAFKA_REQUIRED") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return prog
+}
+
 // java is an instance that is not started. Options that are the instance's own are filled in.
 func (a *app) java(o javaapp.Options) *javaInstance {
 	a.t.Helper()
-	prog, err := javaapp.Build(a.ctx, os.DirFS("../proto"))
-	if err != nil {
-		if os.Getenv("KAFKA_REQUIRED") == "1" {
-			a.t.Fatal(err)
-		}
-		a.t.Skip(err)
-	}
+	prog := buildJava(a.t)
 	j := &javaInstance{app: a}
+	var err error
 	if j.address, err = process.Address(); err == nil {
 		j.dumpAt, err = process.Address()
 	}

@@ -36,6 +36,7 @@ func TestKafkaStreamsAndOurNodesTakeOverFromEachOther(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			buildJava(t)
 			a := newApp(t, sharedYAML, map[string]int32{"in": 3})
 			j := a.java(javaapp.Options{Stores: "shared"})
 			var n *server
