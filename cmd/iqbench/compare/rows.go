@@ -48,6 +48,10 @@ const (
 	unitRows, unitKeys          = "rows/s", "keys/s"
 	wantScanRows                = 300_000
 	idFollow                    = "follow"
+	idOverload                  = "overload"
+	fBestRate, fOverRate        = "node best rate", "node rate under overload"
+	fOverP99, fOverMemory       = "node p99 under overload", "node memory under overload"
+	wantOverMillis              = 100
 )
 
 // A row compares two figures.
@@ -81,6 +85,8 @@ func rows() []row {
 		{idLag, "visible lag of a standby at 20,000 records/s in, p99", unitMillis, fStandbyP99, "", oursAtMost, wantStandbyMillis},
 		{idBusy, "p99 of a read while the node processes at full speed against idle, 1x1", unitMicros, fBusyP99, fIdleP99, ratioAtMost, 3},
 		{idScan, "prefix scan through the router, rows of 100 B in key order over all partitions", unitRows, fScanRows, "", oursAtLeast, wantScanRows},
+		{idOverload, "unary Get at a node with 10 times as many in flight, against its best rate", unitRate, fOverRate, fBestRate, ratioAtLeast, 0.8},
+		{idOverload, "p99 of unary Get at a node with 10 times as many in flight", unitMillis, fOverP99, "", oursAtMost, wantOverMillis},
 		{idMultiGet, "MultiGet of 100 keys through the router against unary Get, 4x16", unitKeys, fMultiKeys, fTableRate, ratioAtLeast, 5},
 	}
 }
@@ -100,6 +106,7 @@ func references() []row {
 		{idRouter, "CPU per lookup of router and node against the node alone", unitMicros, fRouterCPU, fNodeCPU, nothing, 0},
 		{idRouter, "CPU per lookup of router and node against a bare grpc-go proxy and the node", unitMicros, fRouterCPU, fProxyCPU, nothing, 0},
 		{idRemote, "CPU per lookup of router and node against Kafka Streams, every key remote", unitMicros, fRouterCPU, fRemoteCPU, nothing, 0},
+		{idOverload, "peak memory of a node with 10 times as many lookups in flight, after it has processed the input", unitMB, fOverMemory, "", nothing, 0},
 		{idProcess, "CPU per record, from the start on, against exactly_once_v2", unitMicros, fNodeRecordCPU, fPeerRecordCPU, nothing, 0},
 	}
 }

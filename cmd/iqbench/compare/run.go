@@ -78,6 +78,7 @@ func groups() []group {
 		{standbyLag{}},
 		{busyReads{}},
 		{manyReads{}},
+		{overload{}},
 	}
 }
 
