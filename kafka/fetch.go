@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -51,6 +50,7 @@ type Batch struct {
 	Next    int64         // where to go on: past control records, aborted records and compaction gaps
 	Start   int64         // the log's start offset, -1 when not told
 	End     int64         // the high watermark, -1 when not told
+	Stable  int64         // the last stable offset: below it everything is decided; -1 when not told
 	Err     error         // kerr.OffsetOutOfRange and the like; what a fresh look at the leaders cures is not delivered
 }
 
@@ -65,7 +65,6 @@ type Fetcher struct {
 	wake    chan struct{} // holds a token when a cursor was added
 
 	codec kgo.Decompressor
-	turns atomic.Uint32 // the number of fetches, by which they take turns to begin with a partition
 }
 
 // NewFetcher makes a fetcher of the cursors that cursors returns, which it calls often. cl is best the fetcher's own,
@@ -112,7 +111,7 @@ func (f *Fetcher) Run(ctx context.Context) error {
 
 // loop fetches from one broker for as long as the node lives; a broker that leads nothing costs nothing.
 func (f *Fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
-	failures := 0
+	failures, turn := 0, 0 // each broker's fetches take turns to begin with a partition
 	for ctx.Err() == nil {
 		var mine []Cursor
 		for _, c := range f.cursors() {
@@ -130,7 +129,8 @@ func (f *Fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
 			t.Stop()
 			continue
 		}
-		if err := f.once(ctx, broker, mine); err != nil && ctx.Err() == nil {
+		turn++
+		if err := f.once(ctx, broker, mine, turn); err != nil && ctx.Err() == nil {
 			failures++
 			f.catalog.Invalidate()
 			f.log.Debug("fetch failed", slog.Int("broker", int(broker)), slog.Any("error", err))
@@ -143,8 +143,9 @@ func (f *Fetcher) loop(ctx context.Context, broker int32, wake chan struct{}) {
 	}
 }
 
-// once sends one Fetch for cursors to broker and delivers the reply, partitions in parallel.
-func (f *Fetcher) once(ctx context.Context, broker int32, cursors []Cursor) error {
+// once sends one Fetch for cursors to broker, beginning with the one whose turn it is, and delivers the reply, partitions in
+// parallel.
+func (f *Fetcher) once(ctx context.Context, broker int32, cursors []Cursor, turn int) error {
 	req := kmsg.NewPtrFetchRequest()
 	req.MaxWaitMillis = int32(fetchMaxWait / time.Millisecond)
 	req.MinBytes, req.MaxBytes = 1, fetchMaxBytes
@@ -158,9 +159,8 @@ func (f *Fetcher) once(ctx context.Context, broker int32, cursors []Cursor) erro
 	names := make(map[[16]byte]string)
 	ids := make(map[string][16]byte)
 	topics := make(map[string]int)
-	first := int(f.turns.Add(1) % uint32(len(cursors)))
 	for i := range cursors {
-		c := cursors[(first+i)%len(cursors)]
+		c := cursors[(turn+i)%len(cursors)]
 		tp, next, ok := c.At()
 		if _, twice := byName[tp]; !ok || twice {
 			continue // closed since, or an old life of the same partition: it gets the next fetch
@@ -238,6 +238,9 @@ func (f *Fetcher) decode(topic string, p *kmsg.FetchResponseTopicPartition, from
 		Topic:          topic,
 		Partition:      p.Partition,
 	}, p, f.codec, nil)
-	b = Batch{From: from, Records: fp.Records, Bytes: len(p.RecordBatches), Next: max(next, from), Start: p.LogStartOffset, End: p.HighWatermark, Err: fp.Err}
+	b = Batch{
+		From: from, Records: fp.Records, Bytes: len(p.RecordBatches), Next: max(next, from),
+		Start: p.LogStartOffset, End: p.HighWatermark, Stable: p.LastStableOffset, Err: fp.Err,
+	}
 	return b, nil
 }

@@ -157,7 +157,7 @@ func (k *Inspector) Newest(ctx context.Context, topics []string, offsets int64) 
 	f := NewFetcher(k.cl, cat, k.log, nil)
 	for broker, cursors := range byBroker {
 		for len(cursors) > 0 { // what did not fit into one reply
-			if err := f.once(ctx, broker, cursors); err != nil {
+			if err := f.once(ctx, broker, cursors, 0); err != nil {
 				return nil, fmt.Errorf("read the newest records: %w", err)
 			}
 			left := slices.DeleteFunc(slices.Clone(cursors), func(c Cursor) bool { return c.(*look).done() }) //nolint:forcetypeassert // made above

@@ -90,7 +90,7 @@ func (in *input) Deliver(_ context.Context, b kafka.Batch) {
 		return
 	}
 	if b.Next <= b.From {
-		if b.Bytes == 0 && b.End > b.From { // its next batch is larger than what was wanted, or not committed yet
+		if b.Bytes == 0 && b.Stable > b.From { // its next batch is larger than what was wanted; no transaction holds it back
 			in.mu.least = min(2*in.mu.least, maxWant)
 		}
 		return

@@ -14,7 +14,8 @@ import (
 )
 
 // What an input asks for and holds. `deliver records=10 size=84 wire=100` brings records of size bytes from where the input
-// is; `deliver end=50` brings nothing while the log goes on to 50; `take limit=3` takes at most three.
+// is; `deliver end=50` brings nothing while the log goes on to 50, and `deliver end=50 open=yes` because a transaction is open;
+// `take limit=3` takes at most three.
 func TestInputSituations(t *testing.T) {
 	var in *input
 	woken := 0
@@ -35,7 +36,11 @@ func TestInputSituations(t *testing.T) {
 			(&inputSet{}).set(append(make([]*input, 0, 1), filled(in, int(arg("inputs")))...))
 			woken = 0
 		case "deliver":
-			in.Deliver(t.Context(), batchFor(in, int(arg("records")), int(arg("size")), int(arg("wire")), arg("end")))
+			b := batchFor(in, int(arg("records")), int(arg("size")), int(arg("wire")), arg("end"))
+			if d.HasArg("open") {
+				b.Stable = b.Next
+			}
+			in.Deliver(t.Context(), b)
 		case "take":
 			b, err := in.take(int(arg("limit")))
 			fmt.Fprintf(&out, "took %d, next %d, error %v\n", len(b.Records), b.Next, err)
@@ -61,6 +66,7 @@ func filled(in *input, n int) []*input {
 func batchFor(in *input, n, size, wire int, end int64) kafka.Batch {
 	_, from, _ := in.At()
 	b := kafka.Batch{From: from, Next: from + int64(n), Bytes: wire, End: max(end, from+int64(n))}
+	b.Stable = b.End
 	for i := range n {
 		b.Records = append(b.Records, &kgo.Record{Offset: from + int64(i), Value: make([]byte, size)})
 	}
