@@ -178,14 +178,20 @@ func (b *bootstrapper) try(ctx context.Context, r *replica) {
 
 // replace puts the copy into the place of the replica's store and opens it. The replica's watchers and readers see that its
 // store closes, as when it is rebuilt.
-func (b *bootstrapper) replace(ctx context.Context, r *replica) error {
+func (b *bootstrapper) replace(ctx context.Context, r *replica) (err error) {
+	incoming := b.set.incomingDir(r.id)
+	// A copy that was not put in place is old by the next try, and would be in its way.
+	defer func() { err = errors.Join(err, store.Remove(incoming)) }()
+	if why := r.broken.Load(); why != nil { // open would put the copy away with it
+		return fmt.Errorf("store %s is rebuilt: %s", r.id, why.reason)
+	}
 	r.next.Store(unknownOffset)
 	if kv := r.kv.Swap(nil); kv != nil {
 		if err := kv.Close(); err != nil {
 			return fmt.Errorf("close store %s: %w", r.id, err) // it is opened again when the last reader has gone
 		}
 	}
-	if err := store.Adopt(b.set.incomingDir(r.id), r.dir); err != nil {
+	if err := store.Adopt(incoming, r.dir); err != nil {
 		return err
 	}
 	return r.open(ctx)

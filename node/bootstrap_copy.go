@@ -151,6 +151,7 @@ func receive(in iqv1.SnapshotService_CopyClient, im *store.Import, r *replica, s
 		if err != nil {
 			return store.SnapshotSum{}, err // also io.EOF: it ended without its sum
 		}
+		silence.Stop() // a disk that is slow is no silence
 		if r.released.Load() != 0 {
 			return store.SnapshotSum{}, errReleased
 		}

@@ -157,6 +157,9 @@ func (s *snapshotServer) Copy(req *iqv1.CopyRequest, out iqv1.SnapshotService_Co
 		return nil
 	})
 	if err != nil {
+		if errors.Is(err, iqerr.ErrCorrupt) {
+			r.Damaged(err)
+		}
 		return iqerr.Status(err)
 	}
 	return nil
