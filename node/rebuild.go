@@ -3,6 +3,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"path/filepath"
 	"time"
@@ -81,11 +82,54 @@ func (w *worker) damaged() error {
 		if t.stage != stageRunning {
 			continue
 		}
-		for _, s := range t.stores {
-			if b := s.replica.broken.Load(); b != nil {
-				return fmt.Errorf("store %s must be rebuilt: %s", s.info.id, b.reason)
-			}
+		if err := t.damaged(); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (t *activeTask) damaged() error {
+	for _, s := range t.stores {
+		if b := s.replica.broken.Load(); b != nil {
+			return fmt.Errorf("store %s must be rebuilt: %s", s.info.id, b.reason)
+		}
+	}
+	return nil
+}
+
+// taskReader is a store as its task's overlay reads it: what it finds damaged is rebuilt.
+type taskReader struct {
+	store.Reader
+	replica *replica
+}
+
+func (r taskReader) heed(err error) {
+	if errors.Is(err, store.ErrCorrupt) {
+		r.replica.Damaged(err)
+	}
+}
+
+// Get implements store.Reader.
+func (r taskReader) Get(key []byte) (store.Value, bool, error) {
+	v, found, err := r.Reader.Get(key)
+	r.heed(err)
+	return v, found, err
+}
+
+// Range implements store.Reader.
+func (r taskReader) Range(from, to []byte, reverse bool) iter.Seq2[store.Entry, error] {
+	return r.Scan(store.Scan{From: from, To: to, Reverse: reverse})
+}
+
+// Scan implements store.Reader.
+func (r taskReader) Scan(sc store.Scan) iter.Seq2[store.Entry, error] {
+	return func(yield func(store.Entry, error) bool) {
+		for e, err := range r.Reader.Scan(sc) {
+			r.heed(err)
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
 }

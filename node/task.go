@@ -84,7 +84,7 @@ func (w *worker) newRun(t *activeTask, p *promotion) error {
 		if kv == nil {
 			return fmt.Errorf("store %s is not open", si.id)
 		}
-		s := &taskStore{info: si, replica: r, kv: kv, overlay: store.NewOverlay(kv.Reader())}
+		s := &taskStore{info: si, replica: r, kv: kv, overlay: store.NewOverlay(taskReader{kv.Reader(), r})}
 		name := si.spec.Partitioner
 		if places[name] == nil {
 			places[name] = newPlacement(w.cfg.Partitioners, name, si.id.Partition, w.tasks.counts[si.id.Store])

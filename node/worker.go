@@ -192,8 +192,8 @@ func (w *worker) startPromoted() {
 
 func (w *worker) start(p *promotion) {
 	t := w.active[p.task.id]
-	if t == nil || t.life != p.life || t.stage != stagePromoting {
-		w.giveTokens(p.task) // revoked or begun again meanwhile
+	if t == nil || t.life != p.life || t.stage != stagePromoting || t.cancel == nil {
+		w.giveTokens(p.task) // revoked, reset or begun again meanwhile
 		return
 	}
 	t.cancel()
@@ -321,13 +321,19 @@ func (w *worker) processSome() (int, error) {
 	err := w.each(ready, func(t *activeTask) error {
 		n, err := t.process(limit)
 		total.Add(int64(n))
-		var input *inputError
-		if err == nil || errors.As(err, &input) && errors.Is(err, kerr.OffsetOutOfRange) {
-			return err // a promotion finds out where to go on
-		}
-		return &taskError{task: t, err: err}
+		return t.blame(err)
 	})
 	return int(total.Load()), err
+}
+
+// blame makes a failure to process the task's own, for which it rests, unless a promotion mends it: that finds out where to go
+// on, and waits for a store that is rebuilt.
+func (t *activeTask) blame(err error) error {
+	var input *inputError
+	if err == nil || errors.As(err, &input) && errors.Is(err, kerr.OffsetOutOfRange) || t.damaged() != nil {
+		return err
+	}
+	return &taskError{task: t, err: err}
 }
 
 func (t *activeTask) hasInput() bool { return slices.ContainsFunc(t.inputs, (*input).ready) }
