@@ -246,10 +246,13 @@ func (g *Guard) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, 
 		return nil, g.refuse(ctx, info.FullMethod, c, err)
 	}
 	answer, err := next(withCaller(ctx, &session{guard: g, now: c}), req)
-	if err == nil && m.confine != nil {
+	if err != nil {
+		return nil, c.grants.confineError(err)
+	}
+	if m.confine != nil {
 		answer = m.confine(c.grants, answer)
 	}
-	return answer, err
+	return answer, nil
 }
 
 // refuse logs a refusal and gives it as the caller gets it.

@@ -3,7 +3,6 @@ package auth
 import (
 	"bytes"
 	"errors"
-	"slices"
 
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
@@ -36,6 +35,12 @@ func of[M any](wants func(m M) []Access) method {
 		}
 		return wants(req), nil
 	}}
+}
+
+// confined is the method with something left out of its answers.
+func (m method) confined(by func(g *grants, answer any) any) method {
+	m.confine = by
+	return m
 }
 
 // methods has a row for each method of each service. One that has none is refused.
@@ -74,7 +79,7 @@ var methods = map[string]method{
 	}),
 	iqv1.MetadataService_Explain_FullMethodName: of(func(m *iqv1.ExplainRequest) []Access {
 		return []Access{get(Metadata, m.GetGet())}
-	}),
+	}).confined(confineExplained),
 	iqv1.MetadataService_WatchMetadata_FullMethodName: of(func(m *iqv1.WatchMetadataRequest) []Access {
 		return []Access{{Action: Metadata, Store: m.GetStore()}}
 	}),
@@ -105,21 +110,6 @@ var methods = map[string]method{
 	// Reflection tells what stands in the .proto files.
 	reflectionpb.ServerReflection_ServerReflectionInfo_FullMethodName:      {},
 	reflectionalphapb.ServerReflection_ServerReflectionInfo_FullMethodName: {},
-}
-
-// confineStores leaves the stores that a rule of the caller is about.
-func confineStores(g *grants, answer any) any {
-	all, ok := answer.(*iqv1.ListStoresResponse)
-	if !ok {
-		return &iqv1.ListStoresResponse{}
-	}
-	own := &iqv1.ListStoresResponse{}
-	for _, s := range all.GetStores() {
-		if slices.ContainsFunc(g.rules, func(r *rule) bool { return r.covers(s.GetName()) }) {
-			own.Stores = append(own.Stores, s)
-		}
-	}
-	return own
 }
 
 // asNode is a request of a node that says which one it is. One that does not say is nobody's.

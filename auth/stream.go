@@ -45,7 +45,7 @@ func (g *Guard) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	if refused := s.refused.Load(); refused != nil {
 		return *refused
 	}
-	return err
+	return s.caller.Load().grants.confineError(err)
 }
 
 // guarded is a stream whose messages are judged:

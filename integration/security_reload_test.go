@@ -19,10 +19,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/iqgate/iqgate/auth/authtest"
 	"github.com/iqgate/iqgate/client"
 	"github.com/iqgate/iqgate/integration/bubble"
+	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/router"
 )
@@ -297,6 +299,45 @@ func TestListStoresTellsOfOwnStoresAlone(t *testing.T) {
 				}
 				if got := strings.Join(names, " "); got != want {
 					t.Errorf("%s at %s is told of %q, want %q", c.name, address, got, want)
+				}
+				_ = cc.Close()
+			}
+		}
+	})
+}
+
+// Who asks for a store that there is not is told of its own stores, and not of those that there are: by each method, at nodes and
+// routers.
+func TestUnknownStoreTellsOfOwnStoresAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSecured(t)
+		defer s.Close()
+		s.start()
+		get, selection := &iqv1.GetRequest{Store: "others", Key: []byte("k")}, &iqv1.Selection{Store: "others"}
+		requests := map[string]proto.Message{
+			"/iq.v1.QueryService/Get": get, "/iq.v1.QueryService/Lookups": &iqv1.LookupsRequest{Lookups: []*iqv1.Lookup{{Get: get}}},
+			"/iq.v1.QueryService/MultiGet": &iqv1.MultiGetRequest{Store: "others", Keys: [][]byte{{1}}},
+			"/iq.v1.QueryService/Scan":     &iqv1.ScanRequest{Selection: selection}, "/iq.v1.QueryService/Count": &iqv1.CountRequest{Selection: selection},
+			"/iq.v1.QueryService/Watch":            &iqv1.WatchRequest{Selection: selection},
+			"/iq.v1.MetadataService/ListInstances": &iqv1.ListInstancesRequest{Store: "others"},
+			"/iq.v1.MetadataService/QueryKey":      &iqv1.QueryKeyRequest{Store: "others"},
+			"/iq.v1.MetadataService/ListLags":      &iqv1.ListLagsRequest{Store: "others"},
+			"/iq.v1.MetadataService/WatchMetadata": &iqv1.WatchMetadataRequest{Store: "others"},
+		}
+		methods := allMethods()
+		for _, address := range []string{"r1:7000", "a:7070"} {
+			for _, c := range []credential{s.by("other", nil, s.tokenOf("other")), s.admin()} {
+				cc := s.conn(address, c)
+				for name, request := range requests {
+					err := callMethod(t.Context(), cc, name, methods[name], request)
+					e, ok := errors.AsType[*iqerr.StoreUnknownError](iqerr.FromStatus(err))
+					if tells := strings.Contains(status.Convert(err).Proto().String(), "counts"); !ok || e.Store != "others" || tells != (c.name == "admin") {
+						t.Errorf("%s at %s by %s: %v", name, address, c.name, status.Convert(err).Proto())
+					}
+				}
+				resp, err := iqv1.NewMetadataServiceClient(cc).Explain(t.Context(), &iqv1.ExplainRequest{Get: get})
+				if err != nil || resp.GetReason() != iqv1.Reason_REASON_STORE_UNKNOWN || strings.Contains(resp.String(), "counts") {
+					t.Errorf("Explain at %s by %s: %v, %v", address, c.name, resp, err)
 				}
 				_ = cc.Close()
 			}

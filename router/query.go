@@ -37,7 +37,7 @@ func (s *queryService) Lookups(stream iqv1.QueryService_LookupsServer) error {
 func (r *Router) lookup(ctx context.Context, request []byte) ([]byte, error) {
 	reply, err := r.get(ctx, request)
 	if err != nil {
-		return nil, r.status(ctx, err)
+		return nil, auth.ConfineError(ctx, r.status(ctx, err))
 	}
 	return reply, nil
 }

@@ -57,7 +57,7 @@ func (s *Server) lookup(ctx context.Context, request []byte) ([]byte, error) {
 		if iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
 			s.cfg.Log.Error("a read failed", slog.String("store", req.Store), slog.Any("error", err))
 		}
-		return nil, iqerr.Status(err)
+		return nil, auth.ConfineError(ctx, iqerr.Status(err))
 	}
 	return reply, nil
 }
