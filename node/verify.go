@@ -32,10 +32,11 @@ type verifyServer struct {
 	n    *Node
 	busy chan struct{} // of capacity one: held by the verification that runs
 	pins pinnedStates
+	sums chan struct{} // held by each DigestState that runs
 }
 
 func newVerifyServer(n *Node) *verifyServer {
-	return &verifyServer{n: n, busy: make(chan struct{}, 1), pins: newPinnedStates()}
+	return &verifyServer{n: n, busy: make(chan struct{}, 1), pins: newPinnedStates(), sums: make(chan struct{}, maxDigests)}
 }
 
 // VerifyReplica implements VerifyService.

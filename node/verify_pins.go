@@ -22,6 +22,7 @@ const (
 	maxPins        = 64
 	maxPinDistance = 1_000_000 // changelog offsets between states that are compared
 	maxChangedKeys = 64 << 20  // bytes of keys that change in between
+	maxDigests     = 4         // digests made at a time, each with so many keys
 )
 
 // pinnedStates are the states that wait for their DigestState.
@@ -107,6 +108,12 @@ func (s *verifyServer) pin(ctx context.Context, req *iqv1.PinStateRequest) (*iqv
 
 // DigestState implements VerifyService.
 func (s *verifyServer) DigestState(ctx context.Context, req *iqv1.DigestStateRequest) (*iqv1.DigestStateResponse, error) {
+	select {
+	case s.sums <- struct{}{}:
+		defer func() { <-s.sums }()
+	default:
+		return nil, iqerr.Status(&iqerr.OverloadedError{Node: s.n.cfg.NodeID, InFlight: maxDigests, Limit: maxDigests, RetryAfter: time.Second})
+	}
 	p := s.pins.take(req.GetPin())
 	if p == nil {
 		return nil, iqerr.Status(iqerr.Invalid("pin", strconv.FormatUint(req.GetPin(), 10), fmt.Sprintf("is no pinned state, or one of more than %s ago", pinFor)))
