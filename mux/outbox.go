@@ -11,6 +11,9 @@ const (
 	MaxItemBytes = 64 << 10
 	// maxMessageBytes is where a message is full. It may be longer by one item.
 	maxMessageBytes = 64 << 10
+	// MinMessageBytes is the least bound of a gRPC message with which a stream works: a message that is nearly full and one item more,
+	// or an answer with an error and its details.
+	MinMessageBytes = 256 << 10
 	// firstMessageBytes is the room that the first message of a stream begins with; later ones begin with that of the last.
 	firstMessageBytes = 1 << 10
 )

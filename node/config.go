@@ -16,6 +16,7 @@ import (
 	"github.com/iqgate/iqgate/auth"
 	"github.com/iqgate/iqgate/follow"
 	"github.com/iqgate/iqgate/kafka"
+	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
@@ -122,7 +123,7 @@ type Config struct {
 	// ScanIdle is how long the reader of a scan or watch may take nothing before it is ended with SLOW_READER and its
 	// snapshots are released. Default 30s.
 	ScanIdle time.Duration
-	// MaxMessageBytes bounds a gRPC message. Default 64 MiB.
+	// MaxMessageBytes bounds a gRPC message, at least mux.MinMessageBytes. Default 64 MiB.
 	MaxMessageBytes int
 	// SyncWrites makes the stores survive a power loss without being rebuilt, at the price of an fsync per commit.
 	SyncWrites bool
@@ -252,6 +253,9 @@ func (c Config) Validate() error {
 	}
 	if err := errors.Join(c.Security.Validate(), c.Kafka.Validate()); err != nil {
 		errs = append(errs, fmt.Errorf("node: %w", err))
+	}
+	if c.MaxMessageBytes < mux.MinMessageBytes {
+		bad("MaxMessageBytes", c.MaxMessageBytes, fmt.Sprintf("must be at least %d", mux.MinMessageBytes))
 	}
 	if c.Capacity < 1 || c.Capacity > maxCapacity {
 		bad("Capacity", c.Capacity, "must be 1 to 1000")

@@ -46,6 +46,7 @@ func TestValidateNamesEveryBadField(t *testing.T) {
 		`Routers ":7000": has no host`:     func(c *Config) { c.Routers = []string{":7000"} },
 		`Capacity "-1"`:                    func(c *Config) { c.Capacity = -1 },
 		`CommitInterval "-1s"`:             func(c *Config) { c.CommitInterval = -time.Second },
+		`MaxMessageBytes "65536"`:          func(c *Config) { c.MaxMessageBytes = 64 << 10 },
 		`MaxPollRecords "-5"`:              func(c *Config) { c.MaxPollRecords = -5 },
 		`ReportInterval "1ms"`:             func(c *Config) { c.ReportInterval = time.Millisecond },
 		`RebalanceTimeout "10s": must be`:  func(c *Config) { c.RebalanceTimeout = 10 * time.Second },

@@ -11,6 +11,7 @@ import (
 
 	"github.com/iqgate/iqgate/auth"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/partitioner"
 	"github.com/iqgate/iqgate/routing"
 )
@@ -58,7 +59,7 @@ type Config struct {
 	// ScanIdle is how long the caller of a scan or watch may take nothing of what is sent before the stream ends as
 	// SLOW_READER, so that nobody holds a node's snapshot by not reading. Default 30s.
 	ScanIdle time.Duration
-	// MaxMessageBytes bounds one message in either direction. Default 64 MiB.
+	// MaxMessageBytes bounds one message in either direction, at least mux.MinMessageBytes. Default 64 MiB.
 	MaxMessageBytes int
 	// Hedge asks a second replica when the first is slow to answer a read that tolerates staleness. Default off.
 	Hedge bool
@@ -115,7 +116,9 @@ func (c Config) Validate() error {
 	count("MaxWatchers", c.MaxWatchers)
 	count("MaxScans", c.MaxScans)
 	count("MaxWatches", c.MaxWatches)
-	count("MaxMessageBytes", c.MaxMessageBytes)
+	if d.MaxMessageBytes < mux.MinMessageBytes {
+		bad("MaxMessageBytes", c.MaxMessageBytes, fmt.Sprintf("at least %d", mux.MinMessageBytes))
+	}
 	if err := c.Security.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("Security: %w", err))
 	}

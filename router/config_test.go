@@ -26,6 +26,9 @@ func TestConfigNamesEveryBadField(t *testing.T) {
 	if err := (Config{}).Validate(); err != nil {
 		t.Errorf("the zero Config: %v", err)
 	}
+	if err := (Config{MaxMessageBytes: 64 << 10}).Validate(); err == nil || !strings.Contains(err.Error(), "MaxMessageBytes: 65536 must be at least") {
+		t.Errorf("messages in which no stream of lookups fits: %v", err)
+	}
 	if err := (Config{SuspectAfter: 3 * time.Second}).Validate(); err == nil || !strings.Contains(err.Error(), "NodeTimeout") {
 		t.Errorf("suspect after dead: %v", err)
 	}

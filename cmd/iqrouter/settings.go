@@ -57,7 +57,7 @@ func (s *settings) flags() *flag.FlagSet {
 	fs.IntVar(&c.MaxScans, "max-scans", 0, "scans at a time; more are refused (default 1000)")
 	fs.IntVar(&c.MaxWatches, "max-watches", 0, "watches of state open at a time; more are refused (default 1000)")
 	fs.DurationVar(&c.ScanIdle, "scan-idle", 0, "how long the reader of a scan or watch may take nothing before its stream ends (default 30s)")
-	fs.IntVar(&c.MaxMessageBytes, "max-message-bytes", 0, "bound of one message (default 64 MiB)")
+	fs.IntVar(&c.MaxMessageBytes, "max-message-bytes", 0, "bound of one message, at least 256 KiB (default 64 MiB)")
 	fs.BoolVar(&c.Hedge, "hedge", false, "ask a second replica when the first is slow and the read tolerates staleness")
 	fs.StringVar(&s.links.Cert, "tls-cert", "", "`file`: "+secure.CertHelp)
 	fs.StringVar(&s.links.Key, "tls-key", "", "`file`: "+secure.KeyHelp)

@@ -106,7 +106,7 @@ func allSettings() []setting {
 		number("max-watches", "MaxWatches", "1000", 1, "watches that are open at a time", func(c *node.Config) *int { return &c.MaxWatches }),
 		duration("scan-idle", "ScanIdle", "30s", "how long the reader of a scan or watch may take nothing", func(c *node.Config) *time.Duration { return &c.ScanIdle }),
 		number("max-copies", "MaxCopies", "4", -1, "copies of stores sent to other nodes at a time; -1 sends none", func(c *node.Config) *int { return &c.MaxCopies }),
-		number("max-message-bytes", "MaxMessageBytes", "67108864", 1, "bound of one gRPC message", func(c *node.Config) *int { return &c.MaxMessageBytes }),
+		number("max-message-bytes", "MaxMessageBytes", "67108864", 1, "bound of one gRPC message, at least 256 KiB", func(c *node.Config) *int { return &c.MaxMessageBytes }),
 		flagOf("sync-writes", "SyncWrites", "make stores survive a power loss, with an fsync per commit", func(s *settings) *bool { return &s.node.SyncWrites }),
 
 		file("tls-cert", secure.CertHelp, func(s *settings) *string { return &s.links.Cert }),
