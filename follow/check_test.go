@@ -22,7 +22,7 @@ import (
 //	draft
 //	  the same
 func TestResolve(t *testing.T) {
-	datadriven.Walk(t, "testdata/resolve", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/resolve", func(t *testing.T, path string) { //nolint:thelper // the test itself
 		facts := Facts{Topics: map[string]Topic{}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
@@ -61,7 +61,7 @@ func readTopic(t *testing.T, d *datadriven.TestData) Topic {
 	for _, arg := range d.CmdArgs[1:] {
 		switch arg.Key {
 		case "partitions":
-			n, err := strconv.Atoi(arg.Vals[0])
+			n, err := strconv.ParseInt(arg.Vals[0], 10, 32)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -33,8 +33,9 @@ var javaTopics = map[string]map[string]string{
 }
 
 // newFollowed has the application's topics and nobody of iqgate yet. The application is "app", its input "in".
-func newFollowed(t *testing.T, partitions int32, routers ...string) *fixture {
+func newFollowed(t *testing.T, routers ...string) *fixture {
 	t.Helper()
+	const partitions = 3
 	c := bubble.New(t, bubble.Options{Topics: map[string]int32{"in": partitions}, Topology: kinds, Routers: routers, Log: verboseLog(t)})
 	f := &fixture{Cluster: c, t: t, ctx: t.Context(), cl: c.Client(kgo.RecordPartitioner(kgo.ManualPartitioner()))}
 	f.adm = kadm.NewClient(f.cl)
@@ -109,7 +110,7 @@ func (f *fixture) logEnds() map[string]int64 {
 // application's group.
 func TestReplicaModeServesAJavaApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFollowed(t, 3, "r1")
+		f := newFollowed(t, "r1")
 		defer f.close()
 		f.writeJava("counts", "win", "sess", "ver", "tab")
 		before := f.logEnds()
@@ -174,7 +175,7 @@ func TestReplicaModeGoesOnFromAnyCheckpoint(t *testing.T) {
 	for cut := range total + 1 {
 		t.Run(fmt.Sprintf("cut=%d", cut), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFollowed(t, 3)
+				f := newFollowed(t)
 				defer f.close()
 				w := f.txn("java")
 				defer w.Close()
@@ -212,7 +213,7 @@ func TestReplicaModeGoesOnFromAnyCheckpoint(t *testing.T) {
 // knows no event time (S26).
 func TestReplicaModeKeepsStreamTimeAndTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFollowed(t, 3)
+		f := newFollowed(t)
 		defer f.close()
 		b := f.StartNode("b", following(1))
 		f.waitAll(b, iqv1.Role_ROLE_STANDBY, 15)
@@ -285,7 +286,7 @@ func carolsWindow(start int64) (key, value []byte, ms int64, err error) {
 // changelog when that was committed.
 func TestReplicaModeHonoursAtLeast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFollowed(t, 3, "r1")
+		f := newFollowed(t, "r1")
 		defer f.close()
 		rt := f.StartRouter("r1")
 		f.writeJava("counts", "tab")
@@ -327,7 +328,7 @@ func TestReplicaModeHonoursAtLeast(t *testing.T) {
 // both. Nobody's transactional id is touched.
 func TestReplicaModeLosesAndDrainsNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFollowed(t, 3, "r1")
+		f := newFollowed(t, "r1")
 		defer f.close()
 		f.writeJava("counts", "win", "sess", "ver", "tab")
 		before := f.logEnds()

@@ -37,7 +37,7 @@ func (a *app) verified(nodes ...*server) (entries int64) {
 	states, equal := client.CompareReplicas(a.ctx, "table", 0, clients)
 	for i, s := range states {
 		if s.Err != nil || !equal || s.Entries != entries {
-			a.t.Fatalf("states differ (equal %v): %s has %d entries, want %d, %v", equal, nodes[i].id, s.Entries, entries, s.Err)
+			a.t.Fatalf("states differ (equal %v): %s has %d entries, want %d, %v", equal, nodes[i].id, s.Entries, entries, s.Err) //nolint:gosec // one state a node
 		}
 	}
 	return entries

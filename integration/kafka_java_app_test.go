@@ -42,10 +42,10 @@ stores:
 const javaT0 = int64(1700000040000)
 
 // newFollowedApp is the Java application's topics, and nodes that follow it. file is for --replica.
-func newFollowedApp(t *testing.T, file string, partitions int32, flags ...string) *app {
+func newFollowedApp(t *testing.T, file string, partitions int32) *app {
 	t.Helper()
 	buildJava(t)
-	a := newApp(t, file, map[string]int32{"in": partitions}, flags...)
+	a := newApp(t, file, map[string]int32{"in": partitions})
 	a.follows = true
 	a.createTopic("users", partitions, map[string]string{"cleanup.policy": "compact"})
 	return a
@@ -129,7 +129,7 @@ func (j *javaInstance) stop() {
 	j.app.t.Helper()
 	err := j.Stop()
 	var exit interface{ ExitCode() int }
-	if err != nil && !(errors.As(err, &exit) && exit.ExitCode() == exitTerminated) {
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != exitTerminated) {
 		j.app.t.Fatalf("the Java application: %v", err)
 	}
 }

@@ -136,13 +136,14 @@ func (s *secured) by(name string, p *authtest.Pair, token string, callerNames ..
 	c := credential{name: name, token: token, options: []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(cfg))}}
 	if token != "" || len(callerNames) > 0 {
 		show := func(ctx context.Context) context.Context {
+			var pairs []string
 			if token != "" {
-				ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
+				pairs = append(pairs, "authorization", "Bearer "+token)
 			}
 			for _, n := range callerNames {
-				ctx = metadata.AppendToOutgoingContext(ctx, "iqgate-caller-bin", n)
+				pairs = append(pairs, "iqgate-caller-bin", n)
 			}
-			return ctx
+			return metadata.AppendToOutgoingContext(ctx, pairs...)
 		}
 		c.options = append(c.options,
 			grpc.WithUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -150,7 +151,7 @@ func (w *simWorld) drain(n *bubble.Node) {
 		_, err = st.Recv()
 	}
 	if !errors.Is(err, io.EOF) { // it is told and then its connection ends, or it was just about to end
-		w.Log.Info("drain ended", "node", n.ID, "error", err)
+		w.Log.Info("drain ended", slog.String("node", n.ID), slog.Any("error", err))
 	}
 	select {
 	case <-n.Done():

@@ -29,7 +29,7 @@ func (w *simWorld) readSession(ctx context.Context) {
 		w.failed(err)
 		return
 	}
-	defer c.Close()
+	defer func() { _ = c.Close() }()
 	for ctx.Err() == nil {
 		s := c.NewSession(client.LeastLoaded())
 		least := make(map[history.TopicPartition]int64)
@@ -74,7 +74,7 @@ func (w *simWorld) wrote(s *client.Session, n int, least map[history.TopicPartit
 		return
 	}
 	in := records[n%len(records)]
-	if err := s.Wrote(in.Topic, in.TopicPartition.Partition, in.Offset); err != nil {
+	if err := s.Wrote(in.Topic, in.Partition, in.Offset); err != nil {
 		w.failed(err)
 	}
 	least[in.TopicPartition] = max(least[in.TopicPartition], in.Offset+1)

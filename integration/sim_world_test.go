@@ -171,7 +171,7 @@ func (w *simWorld) endNode(id string, how func(*bubble.Node)) {
 	bn, asked := n.node, n.asked
 	n.node, n.asked = nil, nil
 	w.mu.Unlock()
-	defer asked.Close()
+	defer func() { _ = asked.Close() }()
 	select {
 	case <-bn.Done():
 		w.failed(fmt.Errorf("node %s has ended by itself: %w", id, bn.Err()))

@@ -21,9 +21,6 @@ import (
 // Bounds of bootstrapping.
 const (
 	maxBootstraps = 4 // replicas that are copied at a time
-	// bootstrapWait is how long the tail leaves a replica alone that waits for its turn. After that it reads the changelog,
-	// and its turn finds it less far behind.
-	bootstrapWait = time.Second
 	// bootstrapLook is the time between two looks for replicas that are far behind, beside those that news cause.
 	bootstrapLook = 500 * time.Millisecond
 	// bootstrapRetry is how long a replica is not tried again after a try, whatever came of it.
@@ -106,7 +103,7 @@ func (b *bootstrapper) run(ctx context.Context) error {
 // it alone for a moment.
 func (b *bootstrapper) consider(r *replica) {
 	if b != nil && b.wants(r, time.Now()) {
-		r.rest(bootstrapWait)
+		r.rest()
 		kafka.Poke(b.wake)
 	}
 }

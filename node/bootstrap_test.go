@@ -53,7 +53,7 @@ func TestCopyThatIsNotAdoptedIsRemoved(t *testing.T) {
 	r.broken.Store(nil)
 
 	copied()
-	for range kv.Reader().Range(nil, nil, false) { // a reader that takes its time
+	for range kv.Reader().Range(nil, nil, false) { //nolint:errcheck // no error is looked for // a reader that takes its time
 		if err := b.replace(t.Context(), r); !errors.Is(err, store.ErrDrain) {
 			t.Errorf("replaced under a reader: %v", err)
 		}

@@ -160,10 +160,10 @@ func tellPlan(log *slog.Logger, plan follow.Plan) {
 				slog.Duration("retention", f.Spec.Retention), slog.String("inputs", strings.Join(f.Inputs, ",")))
 		}
 		for _, p := range f.Problems {
-			switch {
-			case p.Severity == follow.Refusal:
+			switch p.Severity {
+			case follow.Refusal:
 				said.Warn("not followed", slog.String("because", p.Text))
-			case p.Severity == follow.Warning:
+			case follow.Warning:
 				said.Warn("may be wrong", slog.String("problem", p.Text))
 			}
 		}

@@ -178,12 +178,12 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 			return
 		}
 		r.set.log.Error("cannot read the changelog", slog.String("changelog", r.changelog.String()), slog.Int64("offset", b.From), slog.Any("error", b.Err))
-		r.rest(unreadableRest) // the next fetch would bring the same at once
+		r.rest() // the next fetch would bring the same at once
 		return
 	}
 	if b.Next > b.From {
 		if !r.caughtUp.Load() && r.set.step(stepRestore) != nil {
-			r.rest(unreadableRest)
+			r.rest()
 			return
 		}
 		changes, foreign, first := changesOf(r.schema, b, kv.Checkpoint().StreamTime)
@@ -218,15 +218,16 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 	}
 }
 
-// Pauses of the tail before the next try.
 const (
-	noSpaceRest    = time.Second // when the disk is full
-	fullLogEvery   = 10 * time.Second
-	unreadableRest = time.Second // when what Kafka sent cannot be read: a damaged batch, an unknown compression
+	// restPause of the tail is before the next try: when the disk is full, when what Kafka sent cannot be read (a damaged
+	// batch, an unknown compression), and while a replica waits for its turn to be copied; after that it reads the
+	// changelog, and its turn finds it less far behind.
+	restPause    = time.Second
+	fullLogEvery = 10 * time.Second
 )
 
 // rest makes the tail leave the replica alone for a while.
-func (r *replica) rest(pause time.Duration) { r.resting.Store(int64(time.Since(r.set.base) + pause)) }
+func (r *replica) rest() { r.resting.Store(int64(time.Since(r.set.base) + restPause)) }
 
 // applyFailed rests while the disk is full: nothing was written, what is there stays right, and its lag grows. Any other
 // failure leaves a store that nobody can trust.
@@ -236,7 +237,7 @@ func (r *replica) applyFailed(err error) {
 			r.set.fullSaid.Store(max(now, 1))
 			r.set.log.Error("the disk is full; stores stay as they are until there is room", slog.String("store", r.id.String()), slog.Any("error", err))
 		}
-		r.rest(noSpaceRest)
+		r.rest()
 		return
 	}
 	r.breakDown(&brokenStore{reason: "apply: " + err.Error(), damaged: true})

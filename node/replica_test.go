@@ -79,7 +79,7 @@ func TestUnreadableChangelogIsNotFetchedInAHotLoop(t *testing.T) {
 	if _, _, ok := r.At(); ok {
 		t.Error("fetched again at once")
 	}
-	r.set.base = base.Add(-2 * unreadableRest)
+	r.set.base = base.Add(-2 * restPause)
 	if _, next, ok := r.At(); next != 7 || !ok {
 		t.Errorf("fetches from %d, %v after the rest", next, ok)
 	}

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -61,23 +62,19 @@ func ParseGet(request []byte) (Get, error) {
 		}
 		at = rest
 		switch {
-		case f.kind == protowire.BytesType:
-			switch f.number {
-			case getStore:
-				g.Store = string(f.bytes)
-			case getKey:
-				g.Key = f.bytes
-			case getApplication:
-				g.Application = string(f.bytes)
-			case getPolicy:
-				if policy == nil {
-					policy = f.bytes
-				} else { // a message that is there twice is both together
-					policy = append(policy[:len(policy):len(policy)], f.bytes...)
-				}
-			}
 		case f.kind == protowire.VarintType:
 			g.setNumber(f)
+		case f.kind != protowire.BytesType:
+		case f.number == getStore:
+			g.Store = string(f.bytes)
+		case f.number == getKey:
+			g.Key = f.bytes
+		case f.number == getApplication:
+			g.Application = string(f.bytes)
+		case f.number == getPolicy && policy == nil:
+			policy = f.bytes
+		case f.number == getPolicy: // a message that is there twice is both together
+			policy = append(slices.Clip(policy), f.bytes...)
 		}
 	}
 	if !utf8.ValidString(g.Store) || !utf8.ValidString(g.Application) {
@@ -94,15 +91,16 @@ func ParseGet(request []byte) (Get, error) {
 func (g *Get) setNumber(f field) {
 	switch f.number {
 	case getPartition:
-		g.Partition, g.HasPartition = int32(f.varint), true //nolint:gosec // as protocol buffers read it
+		g.Partition, g.HasPartition = int32(f.varint), true
 	case getExplain:
 		g.Explain = f.varint != 0
 	case getWindowStartMs:
-		g.WindowStartMs = new(int64(f.varint)) //nolint:gosec // as protocol buffers read it
+		g.WindowStartMs = new(int64(f.varint))
 	case getSessionEndMs:
-		g.SessionEndMs = new(int64(f.varint)) //nolint:gosec // as protocol buffers read it
+		g.SessionEndMs = new(int64(f.varint))
 	case getAsOfMs:
-		g.AsOfMs = new(int64(f.varint)) //nolint:gosec // as protocol buffers read it
+		g.AsOfMs = new(int64(f.varint))
+	default:
 	}
 }
 
@@ -110,7 +108,7 @@ func (g *Get) setNumber(f field) {
 var justModes = func() []*iqv1.ReadPolicy {
 	all := make([]*iqv1.ReadPolicy, len(iqv1.ReadPolicy_Mode_name))
 	for i := range all {
-		all[i] = &iqv1.ReadPolicy{Mode: iqv1.ReadPolicy_Mode(i)} //nolint:gosec // a few
+		all[i] = &iqv1.ReadPolicy{Mode: iqv1.ReadPolicy_Mode(i)}
 	}
 	return all
 }()
@@ -155,13 +153,13 @@ func (g *Get) Forward(policy *iqv1.ReadPolicy) ([]byte, error) {
 		at = rest
 	}
 	b = protowire.AppendTag(b, getPolicy, protowire.BytesType)
-	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(protowire.AppendVarint(b, uint64(size)), policy) //nolint:gosec // a length
+	return proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(protowire.AppendVarint(b, uint64(size)), policy)
 }
 
 // ForPartition is a forwarded request for one partition. It has bytes of its own.
 func ForPartition(forward []byte, partition int32) []byte {
 	b := append(make([]byte, 0, len(forward)+partitionRoom), forward...)
-	return protowire.AppendVarint(protowire.AppendTag(b, getPartition, protowire.VarintType), uint64(int64(partition))) //nolint:gosec // as protocol buffers write it
+	return protowire.AppendVarint(protowire.AppendTag(b, getPartition, protowire.VarintType), uint64(int64(partition)))
 }
 
 // field is one field of a message. Its bytes are those of the message.

@@ -58,11 +58,12 @@ func ParseGetReply(reply []byte) (GetReply, error) {
 				case statusRole:
 					active = f.varint == uint64(iqv1.Role_ROLE_ACTIVE)
 				case statusEndPosition:
-					r.End = int64(f.varint) //nolint:gosec // as protocol buffers read it
+					r.End = int64(f.varint)
 				case statusOffsetLag:
 					r.HasLag = true
 				case statusLeaseValid:
 					leased = f.varint != 0
+				default:
 				}
 			}
 		}

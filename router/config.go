@@ -120,7 +120,7 @@ func (c Config) Validate() error {
 		bad("MaxMessageBytes", c.MaxMessageBytes, fmt.Sprintf("at least %d", mux.MinMessageBytes))
 	}
 	if err := c.Security.Validate(); err != nil {
-		errs = append(errs, fmt.Errorf("Security: %w", err))
+		errs = append(errs, fmt.Errorf("Security: %w", err)) //nolint:staticcheck // a field's name
 	}
 	if err := d.DefaultPolicy.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("DefaultPolicy: %w", err))

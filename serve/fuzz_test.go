@@ -12,7 +12,10 @@ import (
 // FuzzPolicyIsCheckedOrRefused gives any bytes as a policy.
 func FuzzPolicyIsCheckedOrRefused(f *testing.F) {
 	for _, p := range []*iqv1.ReadPolicy{
-		{}, {Mode: iqv1.ReadPolicy_MODE_STRONG}, {Mode: 99}, {MaxOffsetLag: new(int64(-1))},
+		{},
+		{Mode: iqv1.ReadPolicy_MODE_STRONG},
+		{Mode: 99},
+		{MaxOffsetLag: new(int64(-1))},
 		{Mode: iqv1.ReadPolicy_MODE_ANY, AtLeast: &iqv1.Position{Offsets: []*iqv1.PartitionOffset{{Topic: "t", Partition: -1, Offset: 1 << 62}}}},
 	} {
 		b, err := proto.Marshal(p)

@@ -44,7 +44,7 @@ func TestHundredIdleStores(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHundredIdleStores$", "-test.v") //nolint:gosec // itself
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestHundredIdleStores$", "-test.v")
 	cmd.Env = append(os.Environ(), footprintDir+"="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {

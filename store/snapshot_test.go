@@ -402,8 +402,7 @@ func TestSnapshotOfAnotherIsNotOpened(t *testing.T) {
 	other := snapshotID(store.Schema{})
 	other.TopicID[0]++
 	_, err := store.Open(dir, other, store.Options{Logger: quiet})
-	var identity *store.IdentityError
-	if !errors.As(err, &identity) {
+	if _, ok := errors.AsType[*store.IdentityError](err); !ok {
 		t.Errorf("Open with another topic id: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"hash/crc32"
 )
 
-// A snapshot on its way is a stream of bytes, cut anywhere: each entry's key and stored value, in the order of the database's
+// SnapshotFormat is the version of this: a snapshot on its way is a stream of bytes, cut anywhere: each entry's key and stored value, in the order of the database's
 // keys, each with its length before it:
 //
 //	uvarint length, database key without its prefix, uvarint length, stored value

@@ -105,7 +105,7 @@ func AppendInt(b []byte, field protowire.Number, v int64) []byte {
 
 // AppendPresent appends a number.
 func AppendPresent(b []byte, field protowire.Number, v int64) []byte {
-	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v)) //nolint:gosec // as protocol buffers write it
+	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v))
 }
 
 // AppendString appends a text that is left out when it is empty.
@@ -125,13 +125,13 @@ func begin(b []byte, field protowire.Number) (_ []byte, at int) {
 
 func end(b []byte, at int) []byte {
 	size := len(b) - at
-	more := protowire.SizeVarint(uint64(size)) - 1 //nolint:gosec // a length
+	more := protowire.SizeVarint(uint64(size)) - 1
 	if more > 0 {
 		for range more {
 			b = append(b, 0)
 		}
 		copy(b[at+more:], b[at:at+size])
 	}
-	protowire.AppendVarint(b[:at-1], uint64(size)) //nolint:gosec // a length; it fits where it is written
+	protowire.AppendVarint(b[:at-1], uint64(size))
 	return b
 }

@@ -44,7 +44,7 @@ func randomReplica(r *rand.Rand) metadata.Replica {
 // TestWhatIsAppendedIsWhatTheMessagesSay holds the bytes written by hand to the generated code.
 func TestWhatIsAppendedIsWhatTheMessagesSay(t *testing.T) {
 	const served, input protowire.Number = 4, 5 // of GetResponse
-	r := rand.New(rand.NewPCG(1, 2))            //nolint:gosec // the same each time
+	r := rand.New(rand.NewPCG(1, 2))
 	for range 5000 {
 		rep := randomReplica(r)
 		b := AppendStatus(nil, served, "node-a", "host:7070", &rep)

@@ -12,7 +12,7 @@ import (
 )
 
 // tokenEnv has a bearer token. There is no flag for one: every process of the machine can read a command line.
-const tokenEnv = "IQCTL_TOKEN"
+const tokenEnv = "IQCTL_TOKEN" //nolint:gosec // the name of one
 
 // links are the flags about TLS and who asks. Each may be an environment variable too: IQCTL_TLS_CA for --tls-ca.
 type links struct {

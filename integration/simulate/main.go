@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,7 +40,7 @@ func main() {
 	flag.DurationVar(&r.limit, "limit", 2*time.Minute, "how long a seed may take by the clock on the wall before its process is ended")
 	flag.StringVar(&r.binary, "binary", "", "a test binary of ./integration built with the tag "+tags+" (default: it is built)")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt) //nolint:forbidigo // it is a program
 	defer stop()
 	err := r.run(ctx, os.Stdout)
 	if err != nil {
@@ -73,7 +74,7 @@ func (r *runner) run(ctx context.Context, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }()
 		r.binary = filepath.Join(dir, "integration.test")
 		build := exec.CommandContext(ctx, "go", "test", "-c", "-tags", tags, "-o", r.binary, "./integration")
 		if text, err := build.CombinedOutput(); err != nil {
@@ -98,9 +99,9 @@ func (r *runner) run(ctx context.Context, out io.Writer) error {
 	workers.Wait()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(out, "%d seeds passed, %d failed, in %s\n", r.passed, len(r.failed), time.Since(began).Round(time.Second))
+	_, _ = fmt.Fprintf(out, "%d seeds passed, %d failed, in %s\n", r.passed, len(r.failed), time.Since(began).Round(time.Second))
 	for _, seed := range r.failed {
-		fmt.Fprintln(out, "  "+command(seed))
+		_, _ = fmt.Fprintln(out, "  "+command(seed))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -125,7 +126,7 @@ func (r *runner) tell(ctx context.Context, began time.Time) {
 			return
 		case <-tick.C:
 			r.mu.Lock()
-			fmt.Fprintf(r.out, "%s: %d of %d seeds passed, %d failed\n", time.Since(began).Round(time.Second), r.passed, r.seeds, len(r.failed))
+			_, _ = fmt.Fprintf(r.out, "%s: %d of %d seeds passed, %d failed\n", time.Since(began).Round(time.Second), r.passed, r.seeds, len(r.failed))
 			r.mu.Unlock()
 		}
 	}
@@ -178,7 +179,7 @@ func (r *runner) process(ctx context.Context, first, n uint64) (done uint64) {
 			done++
 			r.fail(seed, section(text, seed))
 		case dead == "" && err != nil && done == seed-first:
-			dead = fmt.Sprint(seed)
+			dead = strconv.FormatUint(seed, 10)
 		}
 	}
 	if err == nil {
@@ -196,8 +197,8 @@ func (r *runner) process(ctx context.Context, first, n uint64) (done uint64) {
 
 // fail notes a seed that failed. The caller holds the lock.
 func (r *runner) fail(seed uint64, text string) {
-	r.failed = append(r.failed, fmt.Sprint(seed))
-	fmt.Fprintf(r.out, "seed %d failed:\n%s\n%s\n", seed, text, command(fmt.Sprint(seed)))
+	r.failed = append(r.failed, strconv.FormatUint(seed, 10))
+	_, _ = fmt.Fprintf(r.out, "seed %d failed:\n%s\n%s\n", seed, text, command(strconv.FormatUint(seed, 10)))
 }
 
 // section is what the test printed of one seed.

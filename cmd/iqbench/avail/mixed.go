@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -275,7 +276,7 @@ func (r *run) faultFullDisk(ctx context.Context) (string, error) {
 
 // fill writes a file until there is no room, and says how large it is.
 func fill(path string) (n int64, err error) {
-	f, err := os.Create(path) //nolint:gosec // the run's own
+	f, err := os.Create(path)
 	if err != nil {
 		return 0, err
 	}
@@ -336,9 +337,10 @@ func (r *run) compareReplicas(ctx context.Context) (broken []string, entries int
 	return broken, entries, nil
 }
 
-func stateText(names []string, states []client.State) (text string) {
+func stateText(names []string, states []client.State) string {
+	var b strings.Builder
 	for i, s := range states {
-		text += fmt.Sprintf(" %s at %d has %d entries (%.4x)", names[i], s.Status.GetPosition(), s.Entries, s.Digest)
+		fmt.Fprintf(&b, " %s at %d has %d entries (%.4x)", names[i], s.Status.GetPosition(), s.Entries, s.Digest)
 	}
-	return text
+	return b.String()
 }

@@ -74,7 +74,7 @@ func damageCut(rng *rand.Rand, state string) (string, error) {
 // damageFlip flips single bits of some files.
 func damageFlip(rng *rand.Rand, state string) (string, error) {
 	return damageFiles(rng, state, func(path string, size int64) (string, error) {
-		f, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // the run's own
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
 		if err != nil {
 			return "", err
 		}

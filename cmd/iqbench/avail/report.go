@@ -286,14 +286,14 @@ func (p report) faultsText(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "\nseed %d; %s:\n", p.Seed, human.Count(len(p.Faults), "fault"))
 	for _, f := range p.Faults {
-		reads, failed := 0, ""
+		reads, failed := 0, []string(nil)
 		for _, policy := range slices.Sorted(maps.Keys(f.Reads)) {
 			if reads += f.Reads[policy]; f.Failed[policy] > 0 {
-				failed += fmt.Sprintf("; %s failed under %s", human.Thousands(int64(f.Failed[policy])), policy)
+				failed = append(failed, fmt.Sprintf("; %s failed under %s", human.Thousands(int64(f.Failed[policy])), policy))
 			}
 		}
 		fmt.Fprintf(b, "%7.1fs  %-20s %s\n          well again after %s, processing stood still for %s, %s reads%s\n", f.AtS, f.Fault, f.Detail,
-			ms(f.RoundMS), ms(f.StallMS), human.Thousands(int64(reads)), failed)
+			ms(f.RoundMS), ms(f.StallMS), human.Thousands(int64(reads)), strings.Join(failed, ""))
 	}
 	if late := time.Duration(p.ProbeLateMS.Max) * time.Millisecond; late >= lateProbe {
 		fmt.Fprintf(b, "this machine was too busy: reads were sent up to %s late, so timeouts are not held against anybody\n", human.Short(late))
