@@ -165,6 +165,7 @@ func tellPlan(log *slog.Logger, plan follow.Plan) {
 				said.Warn("not followed", slog.String("because", p.Text))
 			case follow.Warning:
 				said.Warn("may be wrong", slog.String("problem", p.Text))
+			case follow.Note:
 			}
 		}
 	}

@@ -89,7 +89,7 @@ func ParseGet(request []byte) (Get, error) {
 
 // setNumber takes a field that is a number.
 func (g *Get) setNumber(f field) {
-	switch f.number {
+	switch f.number { //nolint:exhaustive // the library's numbers are no fields
 	case getPartition:
 		g.Partition, g.HasPartition = int32(f.varint), true
 	case getExplain:
@@ -100,7 +100,6 @@ func (g *Get) setNumber(f field) {
 		g.SessionEndMs = new(int64(f.varint))
 	case getAsOfMs:
 		g.AsOfMs = new(int64(f.varint))
-	default:
 	}
 }
 

@@ -54,7 +54,7 @@ func ParseGetReply(reply []byte) (GetReply, error) {
 				if f.kind != protowire.VarintType {
 					continue
 				}
-				switch f.number {
+				switch f.number { //nolint:exhaustive // the library's numbers are no fields
 				case statusRole:
 					active = f.varint == uint64(iqv1.Role_ROLE_ACTIVE)
 				case statusEndPosition:
@@ -63,7 +63,6 @@ func ParseGetReply(reply []byte) (GetReply, error) {
 					r.HasLag = true
 				case statusLeaseValid:
 					leased = f.varint != 0
-				default:
 				}
 			}
 		}

@@ -21,7 +21,7 @@ import (
 
 // markOf is a file as it is now.
 func markOf(path string) (fileMark, error) {
-	f, err := os.Open(path) //nolint:gosec // one of the store's own //nolint:gosec // the caller names the directory
+	f, err := os.Open(path) //nolint:gosec // the caller names the directory
 	if err != nil {
 		return fileMark{}, err
 	}
@@ -170,7 +170,7 @@ func checkLogs(folder string) error {
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 	})
 	for _, path := range logs[:len(logs)-1] {
-		f, err := os.Open(path)
+		f, err := os.Open(path) //nolint:gosec // one of the store's own
 		if err != nil {
 			return err
 		}
