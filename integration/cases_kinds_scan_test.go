@@ -64,7 +64,7 @@ func scanGoroutines() string {
 	stacks := make([]byte, 16<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for stack := range bytes.SplitSeq(stacks, []byte("\n\n")) {
-		if bytes.Contains(stack, []byte("iqgate/node.newSender")) || bytes.Contains(stack, []byte("iqgate/node.(*queryServer)")) {
+		if bytes.Contains(stack, []byte("iqgate/serve.newSender")) || bytes.Contains(stack, []byte("iqgate/serve.(*queryServer)")) {
 			return string(stack)
 		}
 	}

@@ -329,7 +329,7 @@ func TestQuarantineKeepsTheNewest(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "quarantine")
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var moved []string
-	for i := range 2 {
+	for i := range 4 {
 		dir := filled(t, Options{})
 		path, err := Quarantine(dir, folder, "counts-3", fmt.Sprintf("reason %d", i), 2, now.Add(time.Duration(i)*time.Second))
 		if err != nil {

@@ -106,7 +106,7 @@ func availTells(t *testing.T, path string) {
 	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &got); err != nil {
 		t.Fatalf("the last line is no object: %v; it says\n%s", err, output())
 	}
-	if got.Scenario != "kill" || got.Rounds != 1 || !got.Exact || got.Records < 500 || got.Keys != 100 || got.EveryMS != 100 {
+	if got.Scenario != "kill" || got.Rounds != 1 || !got.Exact || got.Records < 500 || got.Keys != 100 || got.EveryMS != 80 {
 		t.Errorf("it says\n%s", output())
 	}
 	var names []string
@@ -117,7 +117,7 @@ func availTells(t *testing.T, path string) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if text := strings.Join(names, ", "); text != "any, max_staleness=5s, active, strong, strong wait=5s" {
+	if text := strings.Join(names, ", "); text != "any, max_staleness=5s, active wait=5s, strong wait=5s" {
 		t.Errorf("policies %s", text)
 	}
 	// Nobody can take over before the last commit of the dead one is an interval old.
