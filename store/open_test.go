@@ -317,6 +317,19 @@ func TestEmptyLogsOfAKilledRotationAreRemoved(t *testing.T) {
 	}
 }
 
+// forgetFiles takes away what Open would see first: that files have changed since the store was closed.
+func forgetFiles(t *testing.T, dir string) {
+	t.Helper()
+	m, err := readMarker(dir)
+	if err != nil || m == nil {
+		t.Fatalf("marker %v, %v", m, err)
+	}
+	m.Files = nil
+	if err := writeMarker(dir, *m); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestLargeValueWhoseFileIsGoneIsCorrupt: Badger answers such a read with nothing and no error.
 func TestLargeValueWhoseFileIsGoneIsCorrupt(t *testing.T) {
 	t.Parallel()
@@ -331,6 +344,7 @@ func TestLargeValueWhoseFileIsGoneIsCorrupt(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, databaseName, "000001.vlog"), 100); err != nil {
 		t.Fatal(err)
 	}
+	forgetFiles(t, dir)
 	s = mustOpen(t, dir, Options{})
 	if v, found, _, err := s.Get([]byte("big")); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("Get: %d bytes, found=%v, err=%v, want ErrCorrupt", len(v.Bytes), found, err)
@@ -361,6 +375,7 @@ func TestPositionEntryMustFitItsTimestamp(t *testing.T) {
 		if err := errors.Join(txn.Set(positionKey, encodeMeta(m)), txn.CommitAt(3000, nil), db.Close()); err != nil {
 			t.Fatal(err)
 		}
+		forgetFiles(t, dir)
 		if err := openFails(t, dir, testID, Options{}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), "position") {
 			t.Errorf("%s: %v", name, err)
 		}
