@@ -55,12 +55,16 @@ demo: ## Run the demo: a small cluster, real flights, a kill; ARGS="--kafka real
 
 .PHONY: test
 test: ## Run all tests: layers 1 to 4, then layer 5 against a real Kafka.
-	$(GOTEST) -tags $(TAGS) -timeout 5m ./...
+	$(GOTEST) -tags $(TAGS) -timeout 10m ./...
 	@$(MAKE) test-kafka
 
 .PHONY: test-kafka
 test-kafka: ## Run layer 5 against a real Kafka (needs Java 17 or newer and Maven).
-	go run ./integration/kafkabroker/withkafka $(GOTEST) -tags kafka -timeout 10m -count=1 -p 1 ./integration/...
+	go run ./integration/kafkabroker/withkafka $(GOTEST) -tags kafka -timeout 20m -count=1 -p 1 ./integration/...
+
+.PHONY: test-java
+test-java: ## Run the tests beside a real Kafka Streams application (minutes; needs Java 17 and Maven).
+	go run ./integration/kafkabroker/withkafka $(GOTEST) -tags kafka,java -timeout 40m -count=1 -parallel 1 -run 'Java|KafkaStreams|ImportCheck' ./integration
 
 .PHONY: race
 race: ## Run layers 1 to 4 under the race detector.

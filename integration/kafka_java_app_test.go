@@ -1,4 +1,4 @@
-//go:build kafka
+//go:build kafka && java
 
 package integration
 

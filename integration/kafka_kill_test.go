@@ -95,14 +95,16 @@ func (a *app) exact(f *feed, limit time.Duration) {
 	a.changesComplete("out", f.counts)
 }
 
-// copiesEqual reads every key from every node that has caught up with its partition.
+// copiesEqual reads every key from every node that has caught up with its partition since the call: an offset lag of 0 alone
+// may be that of a moment ago.
 func (a *app) copiesEqual(store string, want map[string]int64) {
 	a.t.Helper()
+	began := time.Now()
 	for key, n := range want {
 		a.eventually(20*time.Second, "two copies of "+key, func() error {
 			copies := 0
 			for _, node := range a.nodes {
-				got, err := a.number(node.Client, store, key, client.MaxOffsetLag(0))
+				got, err := a.number(node.Client, store, key, client.MaxOffsetLag(0), client.MaxStaleness(max(time.Millisecond, time.Since(began))))
 				if err == nil && got != n {
 					a.t.Fatalf("%s of %s is %d at %s with lag 0, want %d", store, key, got, node.id, n)
 				}

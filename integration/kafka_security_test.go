@@ -189,7 +189,7 @@ func TestKafkaNodeWorksBySCRAMAndWaitsForARightPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cl.Close()
-	if _, err := kadm.NewClient(cl).CreateTopic(ctx, 2, 1, nil, "APP-in"); err != nil {
+	if _, err := kadm.NewClient(cl).CreateTopics(ctx, 2, 1, nil, "APP-in", "APP-out"); err != nil {
 		t.Fatal(err)
 	}
 	rec := &kgo.Record{Topic: "APP-in", Key: []byte("k"), Value: []byte("v")}
