@@ -166,7 +166,7 @@ func (r *run) actPause(ctx context.Context) (int, error) {
 // askSleeper asks a node itself, with strong and active, for what it was active for when it fell asleep.
 func (r *run) askSleeper(ctx context.Context, c *client.Client, of []int32) error {
 	var ask []policy
-	for _, p := range r.probe.policies {
+	for _, p := range policies(r.scenario, true) {
 		if p.current && p.wait == 0 {
 			ask = append(ask, p)
 		}
