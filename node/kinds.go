@@ -7,22 +7,6 @@ import (
 	"github.com/iqgate/iqgate/topology"
 )
 
-// schemaOf is what a store is on disk and in its changelog.
-func schemaOf(spec topology.StoreSpec) store.Schema {
-	s := store.Schema{WindowSize: spec.WindowSize, Retention: spec.Retention}
-	switch spec.Kind {
-	case topology.KeyValue:
-		s.Kind = store.KindKeyValue
-	case topology.Window:
-		s.Kind = store.KindWindow
-	case topology.Session:
-		s.Kind = store.KindSession
-	case topology.Versioned:
-		s.Kind = store.KindVersioned
-	}
-	return s
-}
-
 // WindowStore implements topology.WindowedOutput.
 func (o *taskOutput) WindowStore(name string) topology.WindowStore {
 	if s := o.t.store(name); s != nil {

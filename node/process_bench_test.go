@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/iqgate/iqgate/follow"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
@@ -69,7 +70,7 @@ func benchTask(tb testing.TB) *activeTask {
 	sub := topo.Subtopologies()[0]
 	info := newTaskInfo(sub, 0)
 	si := info.stores[0]
-	id := store.ID{Application: "bench", Store: "counts", Changelog: si.changelog.Topic, Schema: schemaOf(si.spec)}
+	id := store.ID{Application: "bench", Store: "counts", Changelog: si.changelog.Topic, Schema: follow.Schema(si.spec)}
 	kv, err := store.Open(tb.TempDir(), id, store.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		tb.Fatal(err)

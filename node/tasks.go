@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/iqgate/iqgate/assign"
+	"github.com/iqgate/iqgate/follow"
 	"github.com/iqgate/iqgate/iqerr"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/topology"
@@ -158,7 +159,7 @@ func (t *taskTable) newReplica(set *replicaSet, id metadata.Partition) *replica 
 	info := t.byStore[id]
 	for _, s := range info.stores {
 		if s.id == id {
-			return newReplica(set, id, info.id, s.changelog, schemaOf(s.spec), set.storeDir(id))
+			return newReplica(set, id, info.id, s.changelog, follow.Schema(s.spec), set.storeDir(id))
 		}
 	}
 	panic("store " + id.String() + " has no task") // byStore is made of the tasks' stores
