@@ -75,16 +75,16 @@ func dial(address string) (*grpc.ClientConn, error) {
 		}))
 }
 
-// request is a lookup as bytes.
-func request(key string) ([]byte, error) {
-	return proto.Marshal(&iqv1.GetRequest{Store: store, Key: []byte(key)})
+// requests are the lookups of keys in a store as bytes.
+func requests(of string, keys []string) ([][]byte, error) {
+	return marshalled(len(keys), func(i int) proto.Message { return &iqv1.GetRequest{Store: of, Key: []byte(keys[i])} })
 }
 
-// requests are the lookups of keys as bytes.
-func requests(keys []string) ([][]byte, error) {
-	all := make([][]byte, 0, len(keys))
-	for _, key := range keys {
-		text, err := request(key)
+// marshalled are n messages as bytes.
+func marshalled(n int, of func(i int) proto.Message) ([][]byte, error) {
+	all := make([][]byte, 0, n)
+	for i := range n {
+		text, err := proto.Marshal(of(i))
 		if err != nil {
 			return nil, err
 		}

@@ -40,7 +40,7 @@ func (manyReads) take(ctx context.Context, r *run) error {
 		return err
 	}
 	l := load{conns: loadConns, inFlight: loadInFlight, warm: r.size.warm, length: r.size.length}
-	single, err := requestsOf(r.keys, func(i int) proto.Message { return &iqv1.GetRequest{Store: table, Key: []byte(r.keys[i])} })
+	single, err := requests(table, r.keys)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (manyReads) take(ctx context.Context, r *run) error {
 	r.sayRate("keys of a table, one by one", one, 0)
 	r.give(fTableRate, one.rate)
 
-	several, err := requestsOf(make([]string, multiRequests), r.multiGet)
+	several, err := marshalled(multiRequests, r.multiGet)
 	if err != nil {
 		return err
 	}
@@ -85,25 +85,12 @@ func (r *run) routedTable(ctx context.Context) (routed, error) {
 		if _, err := r.awaitProcessed(ctx, node, app); err != nil {
 			return routed{}, err
 		}
-		sample, err := requestsOf(r.keys[:1], func(i int) proto.Message { return &iqv1.GetRequest{Store: table, Key: []byte(r.keys[i])} })
+		sample, err := requests(table, r.keys[:1])
 		if err != nil {
 			return routed{}, err
 		}
 		return routed{node, router}, r.awaitServing(ctx, router, sample)
 	})
-}
-
-// requestsOf are requests as bytes, one for each of some things.
-func requestsOf[T any](things []T, of func(i int) proto.Message) ([][]byte, error) {
-	all := make([][]byte, 0, len(things))
-	for i := range things {
-		text, err := proto.Marshal(of(i))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, text)
-	}
-	return all, nil
 }
 
 // multiGet is the i-th request for keys that lie apart.

@@ -182,7 +182,7 @@ func (r *run) prepare(ctx context.Context) error {
 		r.keys = append(r.keys, fmt.Sprintf("key-%07d", i))
 	}
 	var err error
-	if r.requests, err = requests(r.keys); err != nil {
+	if r.requests, err = requests(store, r.keys); err != nil {
 		return err
 	}
 	for _, keys := range r.byPartition() {

@@ -152,7 +152,7 @@ func (r *run) requestsElsewhere(ctx context.Context, m *member) ([][]byte, error
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("%s has every partition: nothing is remote", m.name)
 	}
-	return requests(keys)
+	return requests(store, keys)
 }
 
 // peerEvent is a line that the peer prints.
