@@ -71,20 +71,20 @@ func slide(windows []slidingWindow, t, d int64) []slidingWrite {
 	var writes []slidingWrite
 	var before, inside *slidingWindow // the last one that ends before t; the last one that holds t and ends after it
 	starts := make(map[int64]bool, len(windows))
-	previous := int64(-1) // the last record before t; -1 for none, or one whose next window is there for sure
+	previous := int64(-1) // the last record before t that is known by a window's end: another's next window is there for sure
 	for i := range windows {
 		w := &windows[i]
 		starts[w.start] = true
-		switch {
-		case w.start > t:
+		if w.start > t {
 			continue
-		case w.start+d < t:
-			before, previous = w, w.state.timestamp
+		}
+		// Any window may be the one that tells: those that were closed did not take the last records in.
+		if w.state.timestamp < t {
+			previous = max(previous, w.state.timestamp)
+		}
+		if w.start+d < t {
+			before = w
 			continue
-		case w.start == own && w.state.timestamp < t:
-			previous = w.state.timestamp
-		case w.start == own:
-			previous = -1
 		}
 		if w.start+d > t {
 			inside = w
@@ -96,7 +96,7 @@ func slide(windows []slidingWindow, t, d int64) []slidingWrite {
 	}
 	if !starts[own] {
 		w := slidingWrite{start: own, add: true}
-		if before != nil && previous >= own {
+		if before != nil && before.state.timestamp >= own {
 			w.base = before.state
 		}
 		writes = append(writes, w)
