@@ -116,6 +116,12 @@ type heldStore struct {
 	since int64
 }
 
+// Late says whether the node has missed a report at now, so that it may be gone: long before it is suspect, and often for
+// nothing. Of two that may answer the other one is asked first. A node that announces no interval is never late.
+func (n *Node) Late(now time.Time) bool {
+	return n.Interval > 0 && now.Sub(n.Received) >= 2*n.Interval
+}
+
 // Apply returns the view with a report folded in that came at now.
 //
 // A report of a lower incarnation, and whatever a newer report of the same incarnation has said otherwise, is ignored:

@@ -188,7 +188,7 @@ func (d *Decision) rank() {
 		if a.Verdict != VerdictEligible {
 			return 0
 		}
-		return d.Query.prefer(&a, &b)
+		return d.prefer(&a, &b)
 	})
 	for i := range d.Candidates {
 		if d.Candidates[i].Verdict == VerdictEligible {
@@ -198,10 +198,15 @@ func (d *Decision) rank() {
 	}
 }
 
-// prefer orders two eligible replicas; 0 leaves them as the view has them. Of two that are equal for the order that is
-// asked for, the one on a node that drains comes later: it serves as long as it is there, and the fewer ask it the fewer
-// notice when it leaves.
-func (q *Query) prefer(a, b *Candidate) int {
+// prefer orders two eligible replicas; 0 leaves them as the view has them. One on a node that has missed a report comes
+// later whatever order is asked for: if that node has just died, a read that goes to it waits until it is suspect. Of two
+// that are equal for the order that is asked for, the one on a node that drains comes later: it serves as long as it is
+// there, and the fewer ask it the fewer notice when it leaves.
+func (d *Decision) prefer(a, b *Candidate) int {
+	q := &d.Query
+	if order := first(!a.Node.Late(d.At), !b.Node.Late(d.At)); order != 0 {
+		return order
+	}
 	order := 0
 	switch q.Policy.Prefer {
 	case PreferLeastLoaded:

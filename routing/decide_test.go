@@ -287,7 +287,11 @@ func slowDecide(all []told, q Query) (order []metadata.NodeID, sentinel error) {
 		return alive(r) && !r.refused && roleFits(r) && offsetsFit(r) && timeFits(r) && positionFits(r)
 	}
 	healthy := slices.ContainsFunc(all, func(r told) bool { return fits(r) && !suspect(r) })
+	late := func(r told) bool { return r.heard >= 200*time.Millisecond }
 	better := func(a, b told) bool {
+		if late(a) != late(b) {
+			return late(b)
+		}
 		if q.Policy.Prefer == PreferLeastLoaded && a.load != b.load {
 			return a.load < b.load
 		}
@@ -407,6 +411,7 @@ func randomPartition(t *testing.T, rng *rand.Rand) ([]told, *metadata.View) {
 		var err error
 		v, err = v.Apply(metadata.Report{
 			Node: id, Address: string(id) + ":1", Rack: r.rack, InFlight: r.load, Draining: r.drains, Full: true, Replicas: []metadata.Replica{r.Replica},
+			Interval: 100 * time.Millisecond,
 			Stores: []metadata.StoreInfo{{Name: "s", Partitions: 1}},
 		}, epoch.Add(-r.heard))
 		if err != nil {
