@@ -39,7 +39,11 @@ var allowed = map[string][]string{
 	"query":       {"iqerr", "metadata", "proto/iq/v1"},
 	"routing":     {"iqerr", "metadata", "partitioner", "proto/iq/v1"},
 	"router":      {"auth", "iqerr", "metadata", "mux", "partitioner", "proto/iq/v1", "query", "routing"},
+	"gateway":     {"auth", "gateway/shape", "iqerr", "proto/iq/v1", "query"},
 	"client":      {"iqerr", "metadata", "mux", "partitioner", "proto/iq/v1", "routing"},
+
+	"gateway/local": {},
+	"gateway/shape": {"iqerr", "proto/iq/v1", "topology"},
 
 	// Helpers for tests; no package of the product may import them.
 	"auth/authtest":         {},
@@ -57,7 +61,7 @@ var confined = map[string][]string{
 	"github.com/twmb/franz-go/":       {"group", "kafka", "node", "serve"},
 	"github.com/google/cel-go/":       {"query"},
 	"github.com/go-jose/go-jose/":     {"auth", "auth/authtest"},
-	"google.golang.org/grpc":          {"node", "serve", "router", "client", "mux", "auth", "certs", "iqerr", "proto/iq/v1"},
+	"google.golang.org/grpc":          {"node", "serve", "router", "client", "mux", "auth", "certs", "iqerr", "proto/iq/v1", "gateway", "gateway/local"},
 }
 
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,

@@ -162,13 +162,19 @@ func (r *Router) newServer() *grpc.Server {
 		grpc.ForceServerCodecV2(mux.Codec{}),
 		grpc.WaitForHandlers(true), // so that Stop leaves nothing running
 	)...)
-	server.RegisterService(mux.Service(r.lookup), newQueryService(r))
-	iqv1.RegisterMetadataServiceServer(server, &metadataService{router: r})
+	r.Register(server)
 	iqv1.RegisterControlServiceServer(server, &controlService{router: r})
 	healthpb.RegisterHealthServer(server, r.health)
 	reflection.Register(server)
 	r.setHealth(healthpb.HealthCheckResponse_NOT_SERVING)
 	return server
+}
+
+// Register has a server answer reads and questions about metadata as this router does: its own server, and one within the
+// process. Calls that come otherwise than by Run's listener must have ended before Run's context does.
+func (r *Router) Register(s grpc.ServiceRegistrar) {
+	s.RegisterService(mux.Service(r.lookup), newQueryService(r))
+	iqv1.RegisterMetadataServiceServer(s, &metadataService{router: r})
 }
 
 // services are the names that health is asked for: the process's own, and that of each service that needs nodes.

@@ -16,6 +16,7 @@ type Router struct {
 	Address string
 
 	c      *Cluster
+	router *router.Router
 	gate   *Gate
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -39,7 +40,7 @@ func (c *Cluster) StartRouter(name string, edit ...func(*router.Config)) *Router
 		c.T.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.T.Context())) // ended by Stop and Kill
-	r.cancel = cancel
+	r.router, r.cancel = rt, cancel
 	go func() {
 		defer close(r.done)
 		r.err = rt.Run(ctx)
@@ -59,6 +60,9 @@ func (r *Router) Metadata() iqv1.MetadataServiceClient { return iqv1.NewMetadata
 
 // Control is the router's control service, asked past every gate.
 func (r *Router) Control() iqv1.ControlServiceClient { return iqv1.NewControlServiceClient(r.cc) }
+
+// Register has a server within the process answer as the router does.
+func (r *Router) Register(s grpc.ServiceRegistrar) { r.router.Register(s) }
 
 // Gate is the router's network, to nodes and from them.
 func (r *Router) Gate() *Gate { return r.gate }
