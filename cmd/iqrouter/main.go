@@ -73,9 +73,22 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		return exitBadConfig
 	}
 
-	// 3. Listen, say where, and serve until the signal: nodes report, callers read. Then let reads finish and end.
+	front, err := newFront(s.http, r, cfg)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "iqrouter: bad configuration: %v\nsee: iqrouter --help\n", err)
+		return exitBadConfig
+	}
+
+	// 3. Listen, say where, and serve until the signal: nodes report, callers read. Then let reads finish and end; those of the
+	// HTTP side first, since the router answers them.
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.Run(ctx) })
+	reads, endRouter := context.WithCancel(context.WithoutCancel(ctx))
+	defer endRouter()
+	g.Go(func() error { return r.Run(reads) })
+	g.Go(func() error {
+		defer endRouter()
+		return front.run(ctx, stdout)
+	})
 	g.Go(func() error {
 		address, err := r.Address(ctx)
 		if err != nil {

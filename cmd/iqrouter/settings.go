@@ -10,6 +10,7 @@ import (
 
 	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/cmd/internal/secure"
+	"github.com/iqgate/iqgate/gateway"
 	"github.com/iqgate/iqgate/router"
 	"github.com/iqgate/iqgate/routing"
 )
@@ -25,6 +26,7 @@ const maxConfigBytes = 1 << 20
 type settings struct {
 	router    router.Config
 	links     secure.Files
+	http      string // where the HTTP side listens; empty for none
 	config    string
 	logLevel  slog.Level
 	logFormat string
@@ -40,6 +42,10 @@ func (s *settings) flags() *flag.FlagSet {
 	c := &s.router
 	fs.StringVar(&s.config, "config", "", "`file` with settings by these names, as YAML; flags and environment win over it")
 	fs.StringVar(&c.Listen, "listen", "127.0.0.1:7000", "`address` to listen on, host:port; port 0 takes a free one")
+	fs.Func("http", "`address` of the HTTP side, host:port: reads and metadata as JSON (default: off)", func(text string) error {
+		s.http = text
+		return gateway.CheckListen(text)
+	})
 	fs.StringVar(&c.Name, "name", "", "the router's `name`, as nodes hear it (default: where it listens)")
 	fs.Func("default-policy", "`policy` of reads that name none: strong, active, any, max_staleness=5s, max_offset_lag=1000, prefer=least_loaded, joined by commas (default active)", func(text string) (err error) {
 		c.DefaultPolicy, err = routing.ParsePolicy(text)
