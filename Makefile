@@ -66,6 +66,10 @@ test-kafka: ## Run layer 5 against a real Kafka (needs Java 17 or newer and Mave
 test-java: ## Run the tests beside a real Kafka Streams application (minutes; needs Java 17 and Maven).
 	go run ./integration/kafkabroker/withkafka $(GOTEST) -tags kafka,java -timeout 40m -count=1 -parallel 1 -run 'Java|KafkaStreams|ImportCheck' ./integration
 
+.PHONY: test-browser
+test-browser: ## Look at the dashboard with a real browser (needs Chromium; SCREENSHOTS=<folder> keeps pictures).
+	$(GOTEST) -tags browser -timeout 15m -count=1 -p 1 -run 'Browser|Seen|Keys' ./dashboard ./cmd/iqrouter
+
 .PHONY: race
 race: ## Run layers 1 to 4 under the race detector.
 	$(GOTEST) -race -tags $(TAGS) -timeout 15m $(PKG)

@@ -41,14 +41,16 @@ var allowed = map[string][]string{
 	"router":      {"auth", "iqerr", "metadata", "mux", "partitioner", "proto/iq/v1", "query", "routing"},
 	"gateway":     {"auth", "gateway/shape", "iqerr", "proto/iq/v1", "query"},
 	"client":      {"iqerr", "metadata", "mux", "partitioner", "proto/iq/v1", "routing"},
+	"dashboard":   {"metadata"},
 
 	"gateway/local": {},
 	"gateway/shape": {"iqerr", "proto/iq/v1", "topology"},
 
 	// Helpers for tests; no package of the product may import them.
-	"auth/authtest":         {},
-	"store/storetest":       {"store"},
-	"topology/topologytest": {"partitioner", "topology"},
+	"auth/authtest":           {},
+	"dashboard/dashboardtest": {},
+	"store/storetest":         {"store"},
+	"topology/topologytest":   {"partitioner", "topology"},
 }
 
 // below is the package that any other may import: constants that are false.
@@ -61,13 +63,14 @@ var confined = map[string][]string{
 	"github.com/twmb/franz-go/":       {"group", "kafka", "node", "serve"},
 	"github.com/google/cel-go/":       {"query"},
 	"github.com/go-jose/go-jose/":     {"auth", "auth/authtest"},
+	"github.com/chromedp/":            {"dashboard/dashboardtest"},
 	"google.golang.org/grpc":          {"node", "serve", "router", "client", "mux", "auth", "certs", "iqerr", "proto/iq/v1", "gateway", "gateway/local"},
 }
 
 // pure lists, by path prefix, the code that decides: it may import no third party and nothing of impure,
 // and it may not call the functions of package time named in clock.
 var (
-	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "auth/access.go", "auth/decide.go", "auth/pattern.go", "node/bootstrap_decide.go", "node/lag.go", "assign/"}
+	pure   = []string{"metadata/", "partitioner/", "routing/decide.go", "routing/plan.go", "auth/access.go", "auth/decide.go", "auth/pattern.go", "node/bootstrap_decide.go", "node/lag.go", "assign/", "dashboard/page.go", "dashboard/detail.go", "dashboard/change.go", "dashboard/restores.go", "dashboard/reads.go"}
 	impure = []string{"context", "log/slog", "net", "os", "sync", "math/rand", "math/rand/v2"}
 	clock  = []string{"Now", "Since", "Until", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Sleep"}
 	exempt = []string{"cmd", "integration", "bench", "tools"} // may import anything
