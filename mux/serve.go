@@ -14,9 +14,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxIdle is how many goroutines of a stream wait for the next lookup. One that has run before has a stack that is large
-// enough, which is what makes keeping some worth while.
-const maxIdle = 64
+// MaxIdle is how many goroutines of a server wait for the next call, and how many of a stream for the next lookup. One that
+// has run before has a stack that is large enough: growing it takes a sixth of the CPU of a call by a fresh goroutine.
+const MaxIdle = 64
 
 // Handler answers a lookup: a GetRequest as bytes with a GetResponse as bytes, or with an error as a call ends with one. The
 // request belongs to the handler, and the reply to the caller from then on. ctx ends with the lookup's time, when it is given
@@ -72,7 +72,7 @@ func (s *Server) Serve(stream grpc.ServerStream) error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(stream.Context())
-	v := &serving{Server: s, ctx: ctx, work: make(chan *task, maxIdle), over: make(chan struct{}), tasks: map[uint32]*task{}, out: newOutbox()}
+	v := &serving{Server: s, ctx: ctx, work: make(chan *task, MaxIdle), over: make(chan struct{}), tasks: map[uint32]*task{}, out: newOutbox()}
 	v.changed.L = &v.mu
 	read, sent := make(chan error, 1), make(chan error, 1)
 	v.readers().Go(func() { read <- v.read(stream) })
@@ -269,7 +269,7 @@ func (v *serving) answered(t *task, reply []byte, err error) bool {
 		b = appendReply(b, t.id, reply)
 	}
 	v.out.close(b)
-	if v.idle >= maxIdle {
+	if v.idle >= MaxIdle {
 		return false
 	}
 	v.idle++

@@ -240,6 +240,7 @@ func (n *Node) newServer() *grpc.Server {
 		grpc.MaxRecvMsgSize(n.cfg.MaxMessageBytes),
 		grpc.MaxSendMsgSize(n.cfg.MaxMessageBytes),
 		grpc.ForceServerCodecV2(mux.Codec{}),
+		grpc.NumStreamWorkers(mux.MaxIdle),
 		grpc.InitialWindowSize(serverWindow),
 		grpc.InitialConnWindowSize(serverWindow),
 		grpc.MaxConcurrentStreams(serverMaxStreams),

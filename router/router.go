@@ -160,6 +160,7 @@ func (r *Router) newServer() *grpc.Server {
 		grpc.MaxSendMsgSize(r.config.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ForceServerCodecV2(mux.Codec{}),
+		grpc.NumStreamWorkers(mux.MaxIdle),
 		grpc.WaitForHandlers(true), // so that Stop leaves nothing running
 	)...)
 	r.Register(server)
