@@ -17,6 +17,7 @@ import (
 	"github.com/iqgate/iqgate/assign"
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // The group protocol as other tools see it: the type that consumers use, so that kafka-consumer-groups and the
@@ -87,6 +88,8 @@ type Config struct {
 
 	// Memory outlives the process.
 	Memory Memory
+	// Counts counts what the member meets; nil counts nothing.
+	Counts *tally.Group
 }
 
 // A Memory keeps, beside the node's stores, what the group knows of it, for a next process of the node. It is called by
@@ -241,6 +244,7 @@ func (m *Member) drop(ctx context.Context) {
 	m.cfg.Lease.revoke()
 	m.mu.Unlock()
 	m.cfg.Announce()
+	m.cfg.Counts.Lost()
 	m.cfg.Log.Warn("lost the membership of the group", slog.String("group", m.cfg.Group))
 	m.cfg.Lost(ctx)
 	select {
@@ -251,6 +255,7 @@ func (m *Member) drop(ctx context.Context) {
 
 // join goes through JoinGroup and SyncGroup once and hands the result to the worker.
 func (m *Member) join(ctx context.Context) error {
+	began := time.Now()
 	select { // whatever asked for a rebalance before is answered by this one
 	case <-m.again:
 	default:
@@ -333,6 +338,7 @@ func (m *Member) join(ctx context.Context) error {
 	m.last, m.lastGeneration, m.lastReceived = &am, resp.Generation, received
 	m.cfg.Log.Info("assignment", slog.Int("generation", int(resp.Generation)), slog.Int("active", len(given.Active)),
 		slog.Int("standby", len(given.Standby)), slog.Int("warmup", len(given.Warmup)), slog.Int("withheld", len(am.Withheld)), slog.Int("hosts", len(am.Hosts)))
+	m.cfg.Counts.Joined(time.Since(began))
 	if len(am.Withheld) > 0 {
 		m.Hurry(handoverHurry)
 	}
@@ -558,6 +564,9 @@ func (m *Member) beatOnce(ctx context.Context) {
 	resp, err := req.RequestWith(ctx, m.cfg.Client)
 	if err == nil {
 		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
+		m.cfg.Counts.Missed()
 	}
 	alive := false
 	defer func() {

@@ -158,15 +158,19 @@ func (b *bootstrapper) try(ctx context.Context, r *replica) {
 			return
 		}
 		if err != nil {
+			b.set.work.CopyFailures.Add(1)
 			log.Warn("cannot copy a store from another node", slog.String("from", string(o.node)), slog.Any("error", err))
 			continue
 		}
 		if err := b.replace(ctx, r); err != nil {
 			if ctx.Err() == nil {
+				b.set.work.CopyFailures.Add(1)
 				log.Warn("cannot put a copy into the place of a store", slog.String("from", string(o.node)), slog.Any("error", err))
 			}
 			return
 		}
+		b.set.work.Copies.Add(1)
+		b.set.work.CopiedBytes.Add(sum.Bytes)
 		log.Info("copied from another node", slog.String("from", string(o.node)), slog.Int64("was_at", from), slog.Int64("position", at),
 			slog.Int64("entries", sum.Entries), slog.Int64("bytes", sum.Bytes), slog.Duration("took", time.Since(began)))
 		return

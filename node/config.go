@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/tally"
 	"github.com/iqgate/iqgate/topology"
 )
 
@@ -146,6 +148,8 @@ type Config struct {
 	FreeBytes func(dir string) (int64, error)
 	// Logger takes the node's log. Default slog.Default().
 	Logger *slog.Logger
+
+	work *tally.Work // what the node counts; New makes it
 }
 
 // Limits of the configuration.
@@ -210,7 +214,7 @@ func or[T comparable](v, def T) T {
 
 // kafkaOptions are the options of each Kafka client of the node.
 func (c Config) kafkaOptions() []kgo.Opt {
-	return kafka.Options(c.Brokers, "iqnode-"+c.NodeID, append(c.Kafka.Options(), c.KafkaOptions...)...)
+	return kafka.Options(c.Brokers, "iqnode-"+c.NodeID, slices.Concat(c.Kafka.Options(), c.KafkaOptions, []kgo.Opt{kafka.Counted(&c.work.Kafka)})...)
 }
 
 // Validate reports every bad field at once and names it.

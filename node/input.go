@@ -35,6 +35,8 @@ type input struct {
 	signal chan struct{} // the worker's
 	fetch  func()        // wakes the fetcher
 	share  atomic.Int64  // the bytes in memory that it may hold
+	// processed are the records since the task's last commit; the task's alone.
+	processed int64
 
 	mu struct {
 		sync.Mutex

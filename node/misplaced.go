@@ -94,13 +94,14 @@ func (c *keyCheck) uses(key []byte) {
 	}
 }
 
-// runCounts are the records of one run of a task that were misplaced or dropped since its last commit; committedCounts
-// takes them over. One goroutine at a time uses it.
+// runCounts are the records of one run of a task that were misplaced, dropped or sent since its last commit; committedCounts
+// takes the first two over. One goroutine at a time uses it.
 type runCounts struct {
 	number    uint64      // of the record in process, from 1
 	record    *kgo.Record // in process
 	misplaced map[misplacedAt]*metadata.Misplaced
 	dropped   map[droppedBy]int64
+	sent      map[string]int64 // to sinks, by topic; countWork takes them over
 }
 
 // misplacedAt is what misplaced records are counted by.
@@ -141,4 +142,12 @@ func (c *runCounts) drop(sink *topology.Sink) {
 		c.dropped = make(map[droppedBy]int64)
 	}
 	c.dropped[droppedBy{sink.Name, sink.Topic}]++
+}
+
+// send counts the records that went to a sink's topic.
+func (c *runCounts) send(sink *topology.Sink, n int) {
+	if c.sent == nil {
+		c.sent = make(map[string]int64)
+	}
+	c.sent[sink.Topic] += int64(n)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/serve"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // Parameters of the node's query server. Clients may ping as often as every serverMinPing; ours do every 10s.
@@ -62,6 +64,9 @@ type Node struct {
 	evicted     atomic.Pointer[time.Time] // when this node evicted another last
 	health      *health.Server
 	serving     *serve.Server
+	requests    *tally.Requests
+	reads       *tally.Reads
+	sampled     atomic.Pointer[time.Time] // when the ends of changelogs were asked for last with success
 
 	up       atomic.Pointer[running] // nil until Kafka and the topics are there
 	stopped  chan struct{}           // closed when the worker has ended
@@ -153,9 +158,11 @@ func New(cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
+	cfg.work = tally.NewWork()
 	n := &Node{
 		cfg: cfg, group: cfg.groupID(), application: cfg.application(), log: cfg.Logger, listener: cfg.Listener, address: cfg.Advertised,
 		news: newNews(), roles: newNews(), words: newWords(), drain: newDrain(), health: health.NewServer(), stopped: make(chan struct{}),
+		requests: tally.NewRequests(), reads: tally.NewReads(),
 	}
 	if n.listener == nil {
 		var lc net.ListenConfig
@@ -168,6 +175,7 @@ func New(cfg Config) (*Node, error) {
 	if n.address == "" {
 		n.address = n.listener.Addr().String()
 	}
+	n.serving = n.newServing()
 	return n, nil
 }
 
@@ -189,7 +197,6 @@ func (n *Node) Run(ctx context.Context) error {
 		n.holdOff = n.cfg.Lease
 	}
 
-	n.serving = n.newServing()
 	srv := n.newServer()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(n.listener) }()
@@ -289,6 +296,7 @@ func (n *Node) runKafka(ctx context.Context) error {
 
 	up, run := n.assemble(tasks, cat, limits, inputClient, changelogClient)
 	n.tasks, n.replicas = tasks, up.replicas
+	n.reads.Know(slices.Collect(maps.Keys(tasks.stores))...)
 	n.up.Store(up)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
 	n.log.Info("joining the group", slog.String("group", n.group), slog.String("address", n.address), slog.Int("tasks", len(tasks.planned())))
@@ -344,7 +352,7 @@ func (n *Node) assemble(tasks *taskTable, cat *kafka.Catalog, limits kafka.Batch
 	set := &replicaSet{
 		application: n.application, cl: n.admin, catalog: cat, lease: held, log: n.log, news: n.news, roles: n.roles,
 		storeOptions: store.Options{SyncWrites: n.cfg.SyncWrites, Logger: n.log, FreeBytes: n.cfg.FreeBytes}, onStep: n.cfg.Step,
-		dir: n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, cleanupDelay: n.cfg.CleanupDelay, base: base, tasks: tasks, wake: make(chan struct{}, 1),
+		dir: n.cfg.StateDir, releaseDelay: n.cfg.ReleaseDelay, cleanupDelay: n.cfg.CleanupDelay, base: base, tasks: tasks, work: n.cfg.work, wake: make(chan struct{}, 1),
 	}
 	set.mu.all = make(map[metadata.Partition]*replica)
 	set.publish()
@@ -429,6 +437,7 @@ func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 		},
 		Lost:     up.worker.lost,
 		Announce: n.news.announce,
+		Counts:   &n.cfg.work.Group,
 		Memory:   &memory{path: filepath.Join(n.cfg.StateDir, membershipFile), group: n.group, log: n.log},
 	})
 }

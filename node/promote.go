@@ -28,6 +28,7 @@ import (
 //
 // The other order, or the last stable offset in place of the end, gives wrong results in rare races.
 type promotion struct {
+	began time.Time // when the worker began it, for the tally
 	task  *taskInfo
 	life  uint64
 	fence []string // transactional ids

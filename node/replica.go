@@ -15,6 +15,7 @@ import (
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/serve"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // A standing is the role and state of a replica and the generation that gave it the role.
@@ -71,9 +72,10 @@ type replica struct {
 	// input is the active's own input position; nil for others.
 	input atomic.Pointer[metadata.Position]
 
-	next       atomic.Int64  // changelog offset to fetch next; unknown before the store is open
-	restoreEnd atomic.Int64  // the end that restoring must pass, unknown before the first fetch
-	caughtUp   atomic.Bool   // has passed restoreEnd
+	next       atomic.Int64 // changelog offset to fetch next; unknown before the store is open
+	restoreEnd atomic.Int64 // the end that restoring must pass, unknown before the first fetch
+	caughtUp   atomic.Bool  // has passed restoreEnd
+	restoring  atomic.Pointer[restoreBegin]
 	changes    serve.Changes // for those who watch
 	broken     atomic.Pointer[brokenStore]
 	resting    atomic.Int64  // until when the tail leaves it alone, in nanoseconds of set.base
@@ -84,6 +86,12 @@ type replica struct {
 	openAfter   time.Time    // not before a store that could not be opened is tried again; the token's holder alone
 	copyAfter   atomic.Int64 // not before it is tried again to copy it from another node, in nanoseconds of set.base
 	released    atomic.Int64 // when it lost its last assignment, in nanoseconds of set.base; 0 while assigned
+}
+
+// A restoreBegin is when and where a replica began to read its changelog up.
+type restoreBegin struct {
+	at       time.Time
+	position int64
 }
 
 const unknownOffset = -1
@@ -198,6 +206,7 @@ func (r *replica) Deliver(_ context.Context, b kafka.Batch) {
 			r.applyFailed(err)
 			return
 		}
+		r.set.work.Applied.Add(int64(len(changes)), r.id.Store, tally.FromChangelog)
 		r.changes.Tailed(kv, b)
 		r.skipForeign(foreign, first)
 		r.next.Store(b.Next)
@@ -294,6 +303,7 @@ func (r *replica) open(ctx context.Context) error {
 		}
 	}
 	if why != nil {
+		r.set.work.Rebuilds.Add(1, r.id.Store)
 		r.set.log.Warn("rebuilt", slog.String("store", r.id.Store), slog.Int("partition", int(r.id.Partition)),
 			slog.String("reason", why.reason), slog.Int64("start", start), slog.Int64("end", end))
 		for _, old := range []*store.KV{kv, r.kv.Swap(nil)} {
@@ -317,6 +327,7 @@ func (r *replica) open(ctx context.Context) error {
 		}
 	}
 	r.kv.Store(kv)
+	r.restoring.Store(&restoreBegin{at: time.Now(), position: kv.Position()})
 	r.next.Store(kv.Position())
 	r.restoreEnd.Store(unknownOffset)
 	r.caughtUp.Store(false)

@@ -10,6 +10,7 @@ import (
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // A value that was read before a replica was promoted may be older than what the active has, so it is judged as what the
@@ -36,6 +37,7 @@ func TestReadThatBeganBeforeThePromotionIsNoneOfTheActive(t *testing.T) {
 func newTestReplica(base time.Time, held *group.Lease) *replica {
 	set := &replicaSet{
 		lease: held, base: base, log: slog.New(slog.DiscardHandler), news: newNews(), roles: newNews(), wake: make(chan struct{}, 1),
+		work: tally.NewWork(),
 	}
 	return newReplica(set, metadata.Partition{Store: "s"}, metadata.TaskID{}, metadata.TopicPartition{Topic: "app-s-changelog"}, store.Schema{}, "")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // Bounds of the replica set.
@@ -47,6 +48,7 @@ type replicaSet struct {
 	cleanupDelay time.Duration
 	base         time.Time
 	tasks        *taskTable
+	work         *tally.Work
 
 	wake     chan struct{}
 	fetch    func()        // wakes the changelog fetcher

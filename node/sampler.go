@@ -24,6 +24,9 @@ func (n *Node) sampleEnds(ctx context.Context) error {
 		case <-tick.C:
 		}
 		err := n.sampleOnce(ctx)
+		if err != nil && ctx.Err() == nil {
+			n.cfg.work.SampleFailures.Add(1)
+		}
 		if err != nil && !failing && ctx.Err() == nil {
 			n.log.Warn("cannot learn the ends of changelogs; time lags grow until it works again", slog.Any("error", err))
 		}
@@ -59,6 +62,7 @@ func (n *Node) sampleOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.sampled.Store(&sent)
 	for _, r := range all {
 		end, ok := ends[r.changelog]
 		if !ok || end < applied[r] { // a log that ends below what was read of it is not the one that was read

@@ -25,6 +25,7 @@ func (n *Node) newServing() *serve.Server {
 		NodeID: n.cfg.NodeID, Address: n.address, Application: n.application, Followed: n.cfg.Replica != nil, Partitioners: n.cfg.Partitioners,
 		DefaultPolicy: n.cfg.DefaultPolicy, LagSampleMaxAge: n.cfg.LagSampleMaxAge, ReportInterval: n.cfg.ReportInterval,
 		MaxInFlight: n.cfg.MaxInFlight, MaxWaiting: n.cfg.MaxWaiting, MaxScans: n.cfg.MaxScans, MaxWatches: n.cfg.MaxWatches, ScanIdle: n.cfg.ScanIdle, Log: n.log,
+		Requests: n.requests, Reads: n.reads,
 		Node: func() serve.Node {
 			if up := n.up.Load(); up != nil {
 				return up

@@ -13,6 +13,8 @@ const skipLogEvery = 10 * time.Second
 // A carry is what a task keeps over its runs on this node: how many records it skipped, by reason, and its stream times.
 type carry struct {
 	skipped  map[string]int64
+	told     map[string]int64 // to the tally, by reason
+	counted  int64            // the total that the tally was told last
 	times    streamTimes
 	logged   int64 // the total that the log told last
 	loggedAt time.Time
@@ -33,7 +35,7 @@ func (w *worker) keep(t *activeTask) {
 func (w *worker) carried(t *activeTask) *carry {
 	c := w.carries[t.info.id]
 	if c == nil {
-		c = &carry{skipped: make(map[string]int64), times: noTimes()}
+		c = &carry{skipped: make(map[string]int64), told: make(map[string]int64), times: noTimes()}
 		w.carries[t.info.id] = c
 	}
 	return c
@@ -51,6 +53,10 @@ func (w *worker) tellSkipped(t *activeTask) {
 	for _, n := range now {
 		total += n
 	}
+	if total != c.counted {
+		c.counted = total
+		w.countSkipped(c, now)
+	}
 	if total == c.logged || time.Since(c.loggedAt) < skipLogEvery {
 		return
 	}
@@ -60,4 +66,19 @@ func (w *worker) tellSkipped(t *activeTask) {
 		attrs = append(attrs, slog.Int64(reason, c.skipped[reason]+now[reason]))
 	}
 	w.log.Warn("records skipped", attrs...)
+}
+
+// countSkipped tells the tally what a task has skipped since it was told last; now is what its run has.
+func (w *worker) countSkipped(c *carry, now map[string]int64) {
+	count := func(reason string) {
+		total := c.skipped[reason] + now[reason]
+		w.cfg.work.Skipped.Add(total-c.told[reason], reason)
+		c.told[reason] = total
+	}
+	for reason := range c.skipped {
+		count(reason)
+	}
+	for reason := range now {
+		count(reason)
+	}
 }

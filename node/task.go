@@ -143,6 +143,7 @@ func (t *activeTask) process(limit int) (int, error) {
 			t.dirty[in.tp] = b.Next
 		}
 		n += len(b.Records)
+		in.processed += int64(len(b.Records))
 	}
 	return n, nil
 }
@@ -203,6 +204,7 @@ func (o *taskOutput) Send(sink *topology.Sink, r topology.Record) error {
 	if len(to) == 0 {
 		o.t.counts.drop(sink)
 	}
+	o.t.counts.send(sink, len(to))
 	for _, p := range to {
 		rec := &kgo.Record{Topic: sink.Topic, Partition: p, Key: r.Key, Value: r.Value, Timestamp: time.UnixMilli(r.Timestamp)}
 		for _, h := range r.Headers {

@@ -15,6 +15,7 @@ import (
 	"github.com/iqgate/iqgate/kafka"
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // errNoMember says that the node is between two memberships.
@@ -61,6 +62,11 @@ func (w *worker) commitDue() bool {
 // seen whole or not at all; every record's outcome is looked at; the input offsets join it; Kafka decides; and what
 // it committed is applied to the stores. After any error the caller resets the worker.
 func (w *worker) commit() (err error) {
+	defer func() {
+		if err != nil {
+			w.cfg.work.CommitFailures.Add(1)
+		}
+	}()
 	w.committing = time.Now()
 	ctx, cancel := context.WithTimeout(w.ctx, w.commitTimeout)
 	defer cancel()
@@ -211,12 +217,15 @@ func (w *worker) committed(dirty []*activeTask, step func(string) error) error {
 	for _, t := range dirty {
 		if len(t.dirty) == 0 { // applied
 			w.tellSkipped(t)
+			w.countWork(t)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	w.failures, w.took = 0, time.Since(w.committing)
+	w.cfg.work.Commits.Add(1)
+	w.cfg.work.CommitTook.Observe(w.took)
 	w.news.announce()
 	return nil
 }
@@ -237,6 +246,7 @@ func (t *activeTask) apply(applied func() error) error {
 				s.replica.applyFailed(err)
 				return fmt.Errorf("apply to store %s: %w", s.info.id, err)
 			}
+			s.replica.set.work.Applied.Add(int64(len(s.changes)), s.info.id.Store, tally.FromTask)
 			s.replica.changes.Committed(s.kv, from, at.Position, s.first, s.changes)
 		}
 		s.overlay.Reset()
@@ -250,6 +260,18 @@ func (t *activeTask) apply(applied func() error) error {
 	t.task.Commit()
 	clear(t.dirty)
 	return nil
+}
+
+// countWork counts the records of a task whose transaction was committed.
+func (w *worker) countWork(t *activeTask) {
+	for _, in := range t.inputs {
+		w.cfg.work.RecordsIn.Add(in.processed, in.tp.Topic)
+		in.processed = 0
+	}
+	for topic, n := range t.counts.sent {
+		w.cfg.work.RecordsOut.Add(n, topic)
+	}
+	clear(t.counts.sent)
 }
 
 // A peek is a read_uncommitted lookup, answered by the worker between two batches, because only it may look at overlays.

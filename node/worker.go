@@ -171,7 +171,7 @@ func (w *worker) beginPromotion(t *activeTask) {
 	t.life, t.stage = w.lives, stagePromoting
 	ctx, cancel := context.WithCancel(w.ctx)
 	t.cancel = cancel
-	p := &promotion{task: t.info, life: t.life, generation: w.generation, notBefore: w.holdUntil, lost: t.lost}
+	p := &promotion{began: time.Now(), task: t.info, life: t.life, generation: w.generation, notBefore: w.holdUntil, lost: t.lost}
 	for _, node := range t.vanished {
 		p.fence = append(p.fence, kafka.TransactionalID(w.group, metadata.NodeID(node), 0))
 	}
@@ -203,6 +203,7 @@ func (w *worker) start(p *promotion) {
 		return
 	}
 	t.stage, t.vanished, t.lost = stageRunning, nil, nil
+	w.cfg.work.PromotionTook.Observe(time.Since(p.began))
 	for _, s := range t.stores {
 		input := maps.Clone(t.position)
 		s.replica.input.Store(&input)
@@ -244,6 +245,7 @@ func (w *worker) stop(t *activeTask) {
 
 // fail lets the task rest: the record that it failed on would fail again.
 func (w *worker) fail(t *activeTask, err error) {
+	w.cfg.work.TaskFailures.Add(1)
 	w.log.Error("task stopped", slog.String("task", t.info.id.String()), slog.Any("error", err), slog.Duration("retry_in", w.cfg.TaskRetry))
 	w.stop(t)
 	t.stage, t.retryAt = stageFailed, time.Now().Add(w.cfg.TaskRetry)
@@ -351,6 +353,7 @@ func (e *taskError) Unwrap() error { return e.err }
 // reset ends a transaction that failed: overlays are dropped, the client is closed, and every task begins again from what
 // Kafka says is committed. A task that failed on a record of its own rests meanwhile.
 func (w *worker) reset(cause error) {
+	w.cfg.work.Aborts.Add(1)
 	w.log.Warn("transaction aborted, tasks begin again from what is committed", slog.Any("error", cause))
 	if w.producer != nil {
 		w.producer.Close()

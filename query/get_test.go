@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -157,7 +159,10 @@ func TestGetReplyReadByHandIsWhatTheGeneratedCodeReads(t *testing.T) {
 		m := &iqv1.GetResponse{Found: r.IntN(2) == 0, Value: make([]byte, r.IntN(40)), TimestampMs: r.Int64()}
 		if r.IntN(4) > 0 {
 			m.Served = &iqv1.ReplicaStatus{
-				Node: "a", Role: iqv1.Role(r.IntN(4)), EndPosition: r.Int64() - 1<<62, LeaseValid: r.IntN(2) == 0, TimeLag: durationpb.New(5),
+				Node: "a", Role: iqv1.Role(r.IntN(4)), EndPosition: r.Int64() - 1<<62, LeaseValid: r.IntN(2) == 0,
+			}
+			if r.IntN(2) == 0 {
+				m.Served.TimeLag = durationpb.New(time.Duration(r.Int64N(1 << 50)))
 			}
 			if r.IntN(2) == 0 {
 				m.Served.OffsetLag = new(int64(r.IntN(2)))
@@ -171,13 +176,20 @@ func TestGetReplyReadByHandIsWhatTheGeneratedCodeReads(t *testing.T) {
 		s := m.GetServed()
 		want := GetReply{
 			Bytes: raw, Found: m.GetFound(), Served: s != nil, End: s.GetEndPosition(), HasLag: s != nil && s.OffsetLag != nil,
-			Serves: s.GetRole() == iqv1.Role_ROLE_ACTIVE && s.GetLeaseValid(),
+			Serves: s.GetRole() == iqv1.Role_ROLE_ACTIVE && s.GetLeaseValid(), Role: metadata.Role(s.GetRole()),
+			OffsetLag: metadata.LagUnknown, TimeLag: metadata.LagUnknown,
+		}
+		if want.HasLag {
+			want.OffsetLag = s.GetOffsetLag()
+		}
+		if s.GetTimeLag() != nil {
+			want.TimeLag = s.GetTimeLag().AsDuration()
 		}
 		if err != nil || !bytes.Equal(got.Bytes, want.Bytes) {
 			t.Fatalf("%v: %v", m, err)
 		}
 		got.Bytes, want.Bytes = nil, nil
-		if got.Found != want.Found || got.Served != want.Served || got.End != want.End || got.HasLag != want.HasLag || got.Serves != want.Serves {
+		if !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v: got %+v, want %+v", m, got, want)
 		}
 	}

@@ -20,6 +20,7 @@ const (
 type budget struct {
 	percent, most int64
 	level         atomic.Int64
+	spent, denied atomic.Int64 // tokens that were taken, and that were wanted in vain
 }
 
 func newBudget(percent, burst int64) *budget {
@@ -43,9 +44,11 @@ func (b *budget) spend() bool {
 	for {
 		level := b.level.Load()
 		if level < 100 {
+			b.denied.Add(1)
 			return false
 		}
 		if b.level.CompareAndSwap(level, level-100) {
+			b.spent.Add(1)
 			return true
 		}
 	}

@@ -11,14 +11,16 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // maxFanOut is how many nodes or partitions one Count or MultiGet asks at once.
 const maxFanOut = 16
 
 // Count sums what each partition counts.
-func (s *queryService) Count(ctx context.Context, m *iqv1.CountRequest) (*iqv1.CountResponse, error) {
-	resp, err := s.router.count(ctx, m)
+func (s *queryService) Count(ctx context.Context, m *iqv1.CountRequest) (resp *iqv1.CountResponse, err error) {
+	defer s.router.begin(tally.Count)(&err)
+	resp, err = s.router.count(ctx, m)
 	if err != nil {
 		return nil, s.router.status(ctx, err)
 	}

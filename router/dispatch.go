@@ -15,6 +15,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // dispatch asks the replicas of one plan, in order.
@@ -180,6 +181,10 @@ func (d *dispatch) note(t routing.Target, e *tryError) {
 // node has seen (S14), and the decision, for a caller who asks to explain. Mostly there is nothing to add, and the node's
 // bytes are the answer.
 func (d *dispatch) finish(reply answer) ([]byte, error) {
+	d.router.readsOf(d.read.request.Store).Served(tally.Policy(d.read.policy.Mode), reply.Role, reply.TimeLag, reply.OffsetLag)
+	if len(d.attempts) > 0 {
+		d.router.counts.Failovers.Add(1)
+	}
 	explain := d.read.request.Explain
 	if len(d.attempts) == 0 && !explain && !reply.isBehind(d.edition.view) {
 		return reply.Bytes, nil

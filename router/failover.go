@@ -15,6 +15,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // failover finds a replica of one partition that does what is asked, and another one when that breaks.
@@ -42,6 +43,17 @@ type attempt func(ctx context.Context, t routing.Target, p *peer, left int) erro
 
 // run calls try for one replica after the other until one does not fail.
 func (f *failover) run(ctx context.Context, try attempt) error {
+	err := f.search(ctx, try)
+	if err != nil {
+		f.router.readsOf(f.query.Store).Refused(tally.Policy(f.query.Policy.Mode), err)
+	} else if len(f.failures) > 0 {
+		f.router.counts.Failovers.Add(1)
+	}
+	return err
+}
+
+// search is run without its counting of failures.
+func (f *failover) search(ctx context.Context, try attempt) error {
 	now := time.Now()
 	until := now.Add(f.wait)
 	if len(f.failures) > 0 {
@@ -85,6 +97,7 @@ func (f *failover) round(ctx context.Context, e *edition, query routing.Query, f
 		free = false
 		start := time.Now()
 		if err = f.one(ctx, t, d.Eligible-i-1, try); err == nil {
+			f.router.readsOf(query.Store).Served(tally.Policy(query.Policy.Mode), t.Role, t.Lag.Time, t.Lag.Offsets)
 			return nil
 		}
 		f.note(t, err, time.Since(start))

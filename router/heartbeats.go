@@ -127,9 +127,11 @@ func (h *heartbeats) fold(m *iqv1.HeartbeatRequest) error {
 		})
 	}
 	if err != nil {
+		r.counts.ReportsRefused.Add(1)
 		r.log.Warn("report refused", slog.String("node", m.GetNode()), slog.String("address", m.GetAddress()), slog.Any("error", err))
 		return err
 	}
+	r.counts.Reports.Add(1)
 	h.sequence.Store(report.Sequence)
 	return nil
 }

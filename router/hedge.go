@@ -92,6 +92,9 @@ func (d *dispatch) hedge(ctx context.Context, first, second routing.Target) (ans
 			open--
 			if res.err == nil {
 				r.latency.add(time.Since(start))
+				if res.Target == second {
+					r.counts.HedgesWon.Add(1)
+				}
 				return res.reply, nil, asked
 			}
 			d.note(res.Target, res.err)

@@ -13,11 +13,13 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // MultiGet looks many keys up. See multiGet.
-func (s *queryService) MultiGet(ctx context.Context, m *iqv1.MultiGetRequest) (*iqv1.MultiGetResponse, error) {
-	resp, err := s.router.multiGet(ctx, m)
+func (s *queryService) MultiGet(ctx context.Context, m *iqv1.MultiGetRequest) (resp *iqv1.MultiGetResponse, err error) {
+	defer s.router.begin(tally.MultiGet)(&err)
+	resp, err = s.router.multiGet(ctx, m)
 	if err != nil {
 		return nil, s.router.status(ctx, err)
 	}
@@ -270,6 +272,7 @@ func (g *multiGet) take(c *nodeCall) {
 		routing.CompleteStatus(g.router.View(), read.GetServed())
 		places[i] = int32(len(g.reads))
 		g.reads = append(g.reads, read)
+		g.served(read.GetServed())
 	}
 	at := 0
 	for _, group := range c.groups {
@@ -289,6 +292,12 @@ func (g *multiGet) take(c *nodeCall) {
 			g.answer(group, i, res, partition, c.target)
 		}
 	}
+}
+
+// served counts a partition that was read.
+func (g *multiGet) served(by *iqv1.ReplicaStatus) {
+	was := routing.ReplicaFromProto(by)
+	g.router.readsOf(g.info.Name).Served(tally.Policy(g.policy.Mode), was.Role, was.Lag.Time, was.Lag.Offsets)
 }
 
 // answer takes what a node said of one key.
@@ -373,6 +382,7 @@ func (g *multiGet) failKeys(group *keyGroup, err error) {
 func (g *multiGet) response() *iqv1.MultiGetResponse {
 	for i, err := range g.errs {
 		if err != nil {
+			g.router.readsOf(g.info.Name).Refused(tally.Policy(g.policy.Mode), err)
 			g.results[i] = &iqv1.KeyResult{Error: iqerr.ToKeyError(err)}
 			continue
 		}

@@ -14,6 +14,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // queryService answers reads. Get is not among its methods: mux has it answered by lookup, from bytes to bytes, as it has each
@@ -35,7 +36,9 @@ func (s *queryService) Lookups(stream iqv1.QueryService_LookupsServer) error {
 
 // lookup looks one key up: a GetRequest is answered by a GetResponse, both as they are on the wire.
 func (r *Router) lookup(ctx context.Context, request []byte) ([]byte, error) {
+	began := time.Now()
 	reply, err := r.get(ctx, request)
+	r.counts.Requests.End(tally.Get, time.Since(began), err)
 	if err != nil {
 		return nil, auth.ConfineError(ctx, r.status(ctx, err))
 	}
@@ -71,6 +74,15 @@ func (r *Router) get(ctx context.Context, request []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	reply, err := r.getRead(ctx, &rd)
+	if err != nil {
+		r.readsOf(m.Store).Refused(tally.Policy(rd.policy.Mode), err)
+	}
+	return reply, err
+}
+
+// getRead is get for a read that is in order.
+func (r *Router) getRead(ctx context.Context, rd *read) ([]byte, error) {
 	now := time.Now()
 	until, ok := ctx.Deadline()
 	if !ok {
@@ -79,14 +91,14 @@ func (r *Router) get(ctx context.Context, request []byte) ([]byte, error) {
 	rd.until = until
 	r.retries.earn()
 	if rd.wait == 0 {
-		return r.answer(ctx, r.board.load(), &rd, now)
+		return r.answer(ctx, r.board.load(), rd, now)
 	}
 	if !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, until)
 		defer cancel()
 	}
-	return r.getPatiently(ctx, &rd, now)
+	return r.getPatiently(ctx, rd, now)
 }
 
 // getPatiently is get for a read that may wait.
@@ -116,6 +128,7 @@ func (r *Router) answer(ctx context.Context, e *edition, rd *read, now time.Time
 		return nil, err
 	}
 	if len(partitions) == 0 {
+		r.readsOf(rd.request.Store).Nowhere(tally.Policy(rd.policy.Mode))
 		return []byte{}, nil // the partitioner drops every record of this key, so it is nowhere
 	}
 	p, err := routing.MakePlan(e.view, r.query(rd), partitions, now)

@@ -20,6 +20,7 @@ import (
 	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/mux"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // permitPingEvery is how often clients and nodes may ping an idle connection to the router. Theirs is PingEvery.
@@ -37,6 +38,7 @@ type Router struct {
 	health *health.Server
 
 	retries, hedges *budget
+	counts          *tally.Routing
 	latency         latency
 	inFlight        atomic.Int64 // reads under way
 	waiting         atomic.Int64 // of these, held by their policy's wait
@@ -66,7 +68,7 @@ func New(c Config) (*Router, error) {
 	c = c.withDefaults()
 	r := &Router{
 		config: c, log: c.Logger, board: newBoard(metadata.NewView(c.limits())), health: health.NewServer(),
-		retries: newBudget(retryPercent, retryBurst), hedges: newBudget(hedgePercent, hedgeBurst),
+		retries: newBudget(retryPercent, retryBurst), hedges: newBudget(hedgePercent, hedgeBurst), counts: tally.NewRouting(),
 		losses: make(chan loss, maxLosses), stopping: make(chan struct{}),
 	}
 	r.peers = newPeers(c, r.lose)

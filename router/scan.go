@@ -13,13 +13,15 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // flushAfter is how long rows wait for more before they are sent in a message that is not full.
 const flushAfter = 10 * time.Millisecond
 
 // Scan streams the entries of a selection. See scanner.
-func (s *queryService) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer) error {
+func (s *queryService) Scan(m *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer) (err error) {
+	defer s.router.begin(tally.Scan)(&err)
 	r, ctx := s.router, stream.Context()
 	return r.status(ctx, r.scan(ctx, m, stream.Send))
 }

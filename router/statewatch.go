@@ -14,6 +14,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/routing"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // watchPatience is how long a watch that has begun looks for another replica of a partition whose replica it has lost: a
@@ -21,7 +22,8 @@ import (
 const watchPatience = 10 * time.Second
 
 // Watch streams what a selection holds now, and its changes. See watchSource.
-func (s *queryService) Watch(m *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error {
+func (s *queryService) Watch(m *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) (err error) {
+	defer s.router.begin(tally.Watch)(&err)
 	r, ctx := s.router, stream.Context()
 	return r.status(ctx, r.watchState(ctx, m, stream.Send))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // overloadedRetry is when a caller that was refused for others' sake may try again.
@@ -18,6 +19,12 @@ func (s *Server) enter() error {
 }
 
 func (s *Server) exit() { s.inFlight.Add(-1) }
+
+// begin notes when a request began. The function returned counts it, with how it ended.
+func (s *Server) begin(call tally.Call) func(err *error) {
+	began := time.Now()
+	return func(err *error) { s.cfg.Requests.End(call, time.Since(began), *err) }
+}
 
 // within counts one more, and refuses it past a limit.
 func (s *Server) within(count *atomic.Int32, limit int) error {

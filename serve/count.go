@@ -8,15 +8,17 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // Count implements QueryService: each partition is counted at one position.
-func (s *queryServer) Count(ctx context.Context, req *iqv1.CountRequest) (*iqv1.CountResponse, error) {
+func (s *queryServer) Count(ctx context.Context, req *iqv1.CountRequest) (resp *iqv1.CountResponse, err error) {
+	defer s.begin(tally.Count)(&err)
 	if err := s.enter(); err != nil {
 		return nil, iqerr.Status(err)
 	}
 	defer s.exit()
-	resp, err := s.count(ctx, req)
+	resp, err = s.count(ctx, req)
 	s.logFailure(ctx, "count", req.GetSelection().GetStore(), err)
 	if err != nil {
 		return nil, iqerr.Status(err)
@@ -65,6 +67,7 @@ func (s *Server) countOne(ctx context.Context, p policy, id metadata.Partition, 
 			})
 			return err
 		})
+		s.counted(p, id, &rd, err)
 		return count, rd, err
 	}
 	pr, err := s.pin(ctx, p, id)

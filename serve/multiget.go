@@ -10,6 +10,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // A multiGet is one call of MultiGet: the keys are grouped by partition, and those of a partition are read in one snapshot.
@@ -32,12 +33,13 @@ type askedKey struct {
 }
 
 // MultiGet implements QueryService.
-func (s *queryServer) MultiGet(ctx context.Context, req *iqv1.MultiGetRequest) (*iqv1.MultiGetResponse, error) {
+func (s *queryServer) MultiGet(ctx context.Context, req *iqv1.MultiGetRequest) (resp *iqv1.MultiGetResponse, err error) {
+	defer s.begin(tally.MultiGet)(&err)
 	if err := s.enter(); err != nil {
 		return nil, iqerr.Status(err)
 	}
 	defer s.exit()
-	resp, err := s.multiGet(ctx, req)
+	resp, err = s.multiGet(ctx, req)
 	s.logFailure(ctx, "multi_get", req.GetStore(), err)
 	if err != nil {
 		return nil, iqerr.Status(err)

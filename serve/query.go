@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/iqgate/iqgate/auth"
@@ -17,6 +16,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 	"github.com/iqgate/iqgate/wire"
 )
 
@@ -28,7 +28,6 @@ type queryServer struct {
 	iqv1.UnimplementedQueryServiceServer
 	*Server
 	stream mux.Server
-	scans  atomic.Int64 // scans and counts that run
 }
 
 // Lookups answers a stream of lookups, each as Get is answered: by lookup.
@@ -38,16 +37,26 @@ func (s *queryServer) Lookups(stream iqv1.QueryService_LookupsServer) error {
 
 // lookup looks one key up: a GetRequest is answered by a GetResponse, both as they are on the wire.
 func (s *Server) lookup(ctx context.Context, request []byte) ([]byte, error) {
+	began := time.Now()
+	reply, err := s.lookUp(ctx, request)
+	s.cfg.Requests.End(tally.Get, time.Since(began), err)
+	if err != nil {
+		return nil, auth.ConfineError(ctx, iqerr.Status(err))
+	}
+	return reply, nil
+}
+
+func (s *Server) lookUp(ctx context.Context, request []byte) ([]byte, error) {
 	if err := s.enter(); err != nil {
-		return nil, iqerr.Status(err)
+		return nil, err
 	}
 	defer s.exit()
 	if s.closing.Load() {
-		return nil, iqerr.Status(&iqerr.ClosingError{Node: s.cfg.NodeID})
+		return nil, &iqerr.ClosingError{Node: s.cfg.NodeID}
 	}
 	req, err := query.ParseGet(request)
 	if err != nil {
-		return nil, iqerr.Status(err)
+		return nil, err
 	}
 	if err := auth.CheckLookup(ctx, req.Store, req.Key); err != nil {
 		return nil, err
@@ -57,9 +66,8 @@ func (s *Server) lookup(ctx context.Context, request []byte) ([]byte, error) {
 		if iqerr.ReasonOf(err) == iqv1.Reason_REASON_UNSPECIFIED && ctx.Err() == nil {
 			s.cfg.Log.Error("a read failed", slog.String("store", req.Store), slog.Any("error", err))
 		}
-		return nil, auth.ConfineError(ctx, iqerr.Status(err))
 	}
-	return reply, nil
+	return reply, err
 }
 
 func (s *Server) get(ctx context.Context, req *query.Get) ([]byte, error) {
@@ -70,10 +78,20 @@ func (s *Server) get(ctx context.Context, req *query.Get) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.wait == 0 {
-		return s.tryKey(ctx, p, req)
-	}
 	var reply []byte
+	if p.wait == 0 {
+		reply, err = s.tryKey(ctx, p, req)
+	} else {
+		reply, err = s.awaitKey(ctx, p, req)
+	}
+	if err != nil {
+		s.cfg.Reads.Of(req.Store).Refused(tally.Policy(p.mode), err)
+	}
+	return reply, err
+}
+
+// awaitKey is tryKey for a read that may wait.
+func (s *Server) awaitKey(ctx context.Context, p policy, req *query.Get) (reply []byte, err error) {
 	err = s.await(ctx, p, func() (err error) {
 		reply, err = s.tryKey(ctx, p, req)
 		return err
@@ -205,6 +223,7 @@ func (s *Server) tryKey(ctx context.Context, p policy, req *query.Get) ([]byte, 
 		return nil, err
 	}
 	if len(ids) == 0 {
+		s.cfg.Reads.Of(req.Store).Nowhere(tally.Policy(p.mode))
 		return []byte{}, nil // no record of this key is kept anywhere
 	}
 	var first error
@@ -236,6 +255,7 @@ func (s *Server) tryRead(ctx context.Context, p policy, id metadata.Partition, l
 	if err != nil {
 		return nil, err
 	}
+	s.served(p, &was)
 	return s.reply(&f, &was, explain)
 }
 

@@ -9,11 +9,13 @@ import (
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 	"github.com/iqgate/iqgate/wire"
 )
 
 // A reading is one look at a replica that was within the policy, and what was known of the replica then.
 type reading struct {
+	was    metadata.Replica
 	status *iqv1.ReplicaStatus
 	input  metadata.Position
 }
@@ -29,7 +31,21 @@ func (s *Server) read(ctx context.Context, p policy, id metadata.Partition, look
 	if err != nil {
 		return reading{}, err
 	}
-	return reading{status: wire.Status(s.cfg.NodeID, s.cfg.Address, was), input: was.Input}, nil
+	return reading{was: was, status: wire.Status(s.cfg.NodeID, s.cfg.Address, was), input: was.Input}, nil
+}
+
+// served counts a read of a partition that was answered.
+func (s *Server) served(p policy, was *metadata.Replica) {
+	s.cfg.Reads.Of(was.Store).Served(tally.Policy(p.mode), was.Role, was.Lag.Time, was.Lag.Offsets)
+}
+
+// counted counts a read of a partition of a request that may have several; the caller has waited as the policy says.
+func (s *Server) counted(p policy, id metadata.Partition, rd *reading, err error) {
+	if err != nil {
+		s.cfg.Reads.Of(id.Store).Refused(tally.Policy(p.mode), err)
+		return
+	}
+	s.served(p, &rd.was)
 }
 
 // see lets look see the replica's store once and judges right after with what is known then (I4). What look has seen counts

@@ -8,6 +8,7 @@ import (
 	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // A scan is one call of Scan. Its steps:
@@ -35,12 +36,13 @@ type scan struct {
 }
 
 // Scan implements QueryService.
-func (s *queryServer) Scan(req *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer) error {
+func (s *queryServer) Scan(req *iqv1.ScanRequest, stream iqv1.QueryService_ScanServer) (err error) {
+	defer s.begin(tally.Scan)(&err)
 	if err := s.enter(); err != nil {
 		return iqerr.Status(err)
 	}
 	defer s.exit()
-	err := s.scan(stream.Context(), req, stream.Send)
+	err = s.scan(stream.Context(), req, stream.Send)
 	s.logFailure(stream.Context(), "scan", req.GetSelection().GetStore(), err)
 	return iqerr.Status(err)
 }

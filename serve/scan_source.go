@@ -39,6 +39,7 @@ func (s *Server) pin(ctx context.Context, p policy, id metadata.Partition) (*pin
 		})
 		return err
 	})
+	s.counted(p, id, &pr.reading, err)
 	if err != nil {
 		pr.release()
 		return nil, err

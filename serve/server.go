@@ -11,9 +11,10 @@ import (
 	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/partitioner"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/tally"
 )
 
-// Config is what a Server is made with. All fields are required; who makes it has checked them.
+// Config is what a Server is made with. All fields are required unless they say otherwise; who makes it has checked them.
 type Config struct {
 	// NodeID, Address and Application name the node, where callers reach it, and the application that it runs.
 	NodeID      string
@@ -40,6 +41,9 @@ type Config struct {
 	// ScanIdle is how long the reader of a scan or watch may take nothing.
 	ScanIdle time.Duration
 	Log      *slog.Logger
+	// Requests counts what callers ask, and Reads the partitions that are read for them; nil for counters of the server's own.
+	Requests *tally.Requests
+	Reads    *tally.Reads
 
 	// Node returns the node's side, nil until Kafka and the application's topics are there. From then on it is always the
 	// same.
@@ -57,12 +61,21 @@ type Server struct {
 	inFlight atomic.Int32
 	settling atomic.Int32 // of those in flight, wait for a commit
 	waiting  atomic.Int64
+	scans    atomic.Int64 // scans and counts that run
 	watches  watches
 	ending   chan struct{} // closed by EndLookups
 }
 
 // New makes a server; it starts nothing.
-func New(cfg Config) *Server { return &Server{cfg: cfg, ending: make(chan struct{})} }
+func New(cfg Config) *Server {
+	if cfg.Requests == nil {
+		cfg.Requests = tally.NewRequests()
+	}
+	if cfg.Reads == nil {
+		cfg.Reads = tally.NewReads()
+	}
+	return &Server{cfg: cfg, ending: make(chan struct{})}
+}
 
 // Register adds the query and the metadata service to a gRPC server, which must use mux.Codec.
 func (s *Server) Register(srv grpc.ServiceRegistrar) {
@@ -86,5 +99,10 @@ func (s *Server) NotHosted(id metadata.Partition) error { return s.notHosted(s.n
 
 // InFlight is how many reads run; watches do not count.
 func (s *Server) InFlight() int32 { return s.inFlight.Load() }
+
+// Load is what is under way: reads, those of them that asked to wait, scans with counts, and watches of state.
+func (s *Server) Load() (inFlight, waiting, scans, watches int64) {
+	return int64(s.inFlight.Load()), s.waiting.Load(), s.scans.Load(), s.watches.open.Load()
+}
 
 func (s *Server) node() Node { return s.cfg.Node() }

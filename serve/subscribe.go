@@ -11,6 +11,7 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/query"
 	"github.com/iqgate/iqgate/store"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // Bounds of watches.
@@ -72,9 +73,10 @@ type watch struct {
 // Watch implements QueryService. The stream ends with the caller, or with what keeps it from going on: CLOSING, CORRUPT,
 // NO_ACTIVE, STALE and SLOW_READER end a watch that can go on from its positions, here or elsewhere; PAGE_LOST one that
 // cannot.
-func (s *queryServer) Watch(req *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) error {
+func (s *queryServer) Watch(req *iqv1.WatchRequest, stream iqv1.QueryService_WatchServer) (err error) {
+	defer s.begin(tally.Watch)(&err)
 	ctx := stream.Context()
-	err := s.watch(ctx, req, stream.Send)
+	err = s.watch(ctx, req, stream.Send)
 	s.logFailure(ctx, "a watch failed", req.GetSelection().GetStore(), err)
 	return iqerr.Status(err)
 }

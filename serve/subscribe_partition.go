@@ -133,6 +133,7 @@ func (p *watchedPart) begin(ctx context.Context) (first *iqv1.PartitionRead, sn 
 		}
 		return err
 	})
+	s.counted(p.w.policy, p.id, &got, err)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -88,3 +88,6 @@ func keepNewest(folder string, keep int) error {
 
 // FreeBytes is the space that is left on a directory's file system.
 func FreeBytes(dir string) (int64, error) { return freeBytes(dir) }
+
+// SizeBytes is the size of a directory's file system.
+func SizeBytes(dir string) (int64, error) { return sizeBytes(dir) }

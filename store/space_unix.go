@@ -17,3 +17,13 @@ func freeBytes(dir string) (int64, error) {
 	free := float64(st.Bavail) * float64(st.Bsize)
 	return int64(min(free, math.MaxInt64/2)), nil
 }
+
+// sizeBytes is the size of the file system.
+func sizeBytes(dir string) (int64, error) {
+	var st syscall.Statfs_t
+	if err := syscall.Statfs(dir, &st); err != nil {
+		return 0, fmt.Errorf("size of %s: %w", dir, err)
+	}
+	size := float64(st.Blocks) * float64(st.Bsize)
+	return int64(min(size, math.MaxInt64/2)), nil
+}

@@ -1,6 +1,10 @@
 package store
 
-import "github.com/dgraph-io/badger/v4"
+import (
+	"path/filepath"
+
+	"github.com/dgraph-io/badger/v4"
+)
 
 // exactEntries is how many entries Stats counts one by one before it estimates.
 const exactEntries = 10_000
@@ -48,4 +52,31 @@ func (s *KV) countEntries() (n int64, all bool) {
 		n++
 	}
 	return n, !it.Valid()
+}
+
+// Sizes is what a store's files take, as far as that is known without a look at entries.
+type Sizes struct {
+	// Tables is the number of sorted tables and TableBytes their size.
+	Tables, TableBytes int64
+	// ValueBytes is the size of the files of values above about 1 MiB, but for the newest.
+	ValueBytes int64
+}
+
+// Sizes tells what the store's files take. It takes some microseconds.
+func (s *KV) Sizes() (Sizes, error) {
+	if !s.enter() {
+		return Sizes{}, ErrClosed
+	}
+	defer s.leave()
+	var sizes Sizes
+	for _, level := range s.db.Levels() {
+		sizes.Tables += int64(level.NumTables)
+		sizes.TableBytes += level.Size
+	}
+	if s.opt.InMemory {
+		return sizes, nil
+	}
+	var err error
+	sizes.ValueBytes, err = valueFileBytes(filepath.Join(s.dir, databaseName))
+	return sizes, err
 }
