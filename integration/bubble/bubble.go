@@ -26,6 +26,7 @@ import (
 
 	"github.com/iqgate/iqgate/node"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
+	"github.com/iqgate/iqgate/tally"
 	"github.com/iqgate/iqgate/topology"
 )
 
@@ -173,6 +174,7 @@ type Node struct {
 	Address string
 
 	c      *Cluster
+	node   *node.Node
 	gate   *Gate
 	kafka  *Gate
 	cancel context.CancelCauseFunc
@@ -200,7 +202,7 @@ func (c *Cluster) StartNode(id string, edit ...func(*node.Config)) *Node {
 		c.T.Fatal(err)
 	}
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.T.Context())) // ended by Stop and Kill
-	n.cancel = cancel
+	n.node, n.cancel = nd, cancel
 	go func() {
 		defer close(n.done)
 		n.err = nd.Run(ctx)
@@ -220,6 +222,9 @@ func (n *Node) Metadata() iqv1.MetadataServiceClient { return iqv1.NewMetadataSe
 
 // Control is the node's own control service.
 func (n *Node) Control() iqv1.ControlServiceClient { return iqv1.NewControlServiceClient(n.cc) }
+
+// Tally is what the node tells of itself.
+func (n *Node) Tally(now time.Time) tally.Node { return n.node.Tally(now) }
 
 // Gate is the node's network.
 func (n *Node) Gate() *Gate { return n.gate }

@@ -3,11 +3,14 @@ package bubble
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/iqgate/iqgate/metadata"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/router"
+	"github.com/iqgate/iqgate/tally"
 )
 
 // Router is one router of the cluster.
@@ -63,6 +66,12 @@ func (r *Router) Control() iqv1.ControlServiceClient { return iqv1.NewControlSer
 
 // Register has a server within the process answer as the router does.
 func (r *Router) Register(s grpc.ServiceRegistrar) { r.router.Register(s) }
+
+// Tally is what the router tells of itself.
+func (r *Router) Tally(now time.Time) tally.Router { return r.router.Tally(now) }
+
+// View is what the router knows of the nodes.
+func (r *Router) View() *metadata.View { return r.router.View() }
 
 // Gate is the router's network, to nodes and from them.
 func (r *Router) Gate() *Gate { return r.gate }
