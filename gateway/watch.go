@@ -177,6 +177,8 @@ func (w *watcher) run(arrivals <-chan arrival) error {
 			w.b.WriteString(": alive\n\n")
 		case <-w.stopping:
 			err = &iqerr.ClosingError{Node: "this router"}
+		case <-w.Done():
+			err = w.Err()
 		}
 		if err != nil && !begun && !w.timeIsOver(err) {
 			return err
