@@ -18,7 +18,7 @@ func TestTheHTTPSideIsOffUnlessSet(t *testing.T) {
 		t.Errorf("without an address: %v, %v", f, err)
 	}
 	for _, c := range []struct{ value, want string }{
-		{"nowhere", `--http: "nowhere" must be host:port`}, {"", `--http: "" must be host:port`}, {"h:70000", `--http: "h:70000" must be host:port with a port from 0 to 65535`},
+		{"nowhere", `--http "nowhere": must be host:port`}, {"", `--http "": is empty`}, {"h:70000", `--http "h:70000": must be host:port with a port from 0 to 65535`},
 	} {
 		var stderr bytes.Buffer
 		if code := run(t.Context(), []string{"--http", c.value}, nil, io.Discard, &stderr); code != exitBadConfig || !strings.Contains(stderr.String(), c.want) {

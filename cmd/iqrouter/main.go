@@ -5,8 +5,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +14,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/router"
 )
@@ -42,20 +39,17 @@ func main() {
 // os.Environ gives it. It ends when ctx does and returns the exit code.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
 	// 1. Settings: flags over environment over file. All faults at once.
-	s, err := load(args, env)
+	s, loaded, err := load(args, env)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		printUsage(stdout)
-		return exitOK
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "iqrouter: %v\nsee: iqrouter --help\n", err)
 		return exitBadConfig
-	case s.version:
-		_, _ = fmt.Fprintln(stdout, build.Version("iqrouter"))
+	case loaded.Answer != "":
+		_, _ = io.WriteString(stdout, loaded.Answer)
 		return exitOK
 	}
-	log := s.logger(stderr)
-	for _, name := range s.strangers {
+	log := s.log.Logger(stderr)
+	for _, name := range loaded.Strangers {
 		log.Warn("an environment variable is no setting", slog.String("variable", name))
 	}
 	memory.Tune(env, log)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -15,27 +16,28 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/iqgate/iqgate/cmd/internal/config/configtest"
 	"github.com/iqgate/iqgate/routing"
 )
 
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "router.yaml")
-	text := "listen: file:1\nname: file\nsuspect_after: 100ms\nnode-timeout: 3s\nhedge: true\nmax-waiters: 7\nmax-watchers: 8\nmax-scans: 9\nmax-watches: 10\nscan-idle: 11s\nlog-level: debug\ndefault-policy: max_staleness=5s\n"
+	text := "listen: file:1\nname: file\nsuspect-after: 100ms\nnode-timeout: 3s\nhedge: true\nmax-waiters: 7\nmax-watchers: 8\nmax-scans: 9\nmax-watches: 10\nscan-idle: 11s\nlog-level: debug\ndefault-policy: max_staleness=5s\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"IQROUTER_CONFIG=" + file, "IQROUTER_NAME=env", "IQROUTER_SUSPECT_AFTER=200ms", "IQROUTER_COLOUR=blue", "PATH=/"}
-	s, err := load([]string{"--suspect-after", "300ms"}, env)
+	s, loaded, err := load([]string{"--suspect-after", "300ms"}, env)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := s.router
 	if c.SuspectAfter != 300*time.Millisecond || c.Name != "env" || c.Listen != "file:1" || c.NodeTimeout != 3*time.Second || !c.Hedge ||
-		c.MaxWaiters != 7 || c.MaxWatchers != 8 || c.MaxScans != 9 || c.MaxWatches != 10 || c.ScanIdle != 11*time.Second || s.logLevel.String() != "DEBUG" || c.DefaultPolicy.Mode != routing.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
-		t.Errorf("got %+v, log level %s", c, s.logLevel)
+		c.MaxWaiters != 7 || c.MaxWatchers != 8 || c.MaxScans != 9 || c.MaxWatches != 10 || c.ScanIdle != 11*time.Second || s.log.Level.Level() != slog.LevelDebug || c.DefaultPolicy.Mode != routing.ModeAny || c.DefaultPolicy.MaxStaleness != 5*time.Second {
+		t.Errorf("got %+v, log level %s", c, s.log.Level.Level())
 	}
-	if len(s.strangers) != 1 || s.strangers[0] != "IQROUTER_COLOUR" {
-		t.Errorf("strangers %v", s.strangers)
+	if len(loaded.Strangers) != 1 || loaded.Strangers[0] != "IQROUTER_COLOUR" {
+		t.Errorf("strangers %v", loaded.Strangers)
 	}
 }
 
@@ -54,14 +56,14 @@ func TestBadSettingsNameThemselves(t *testing.T) {
 		text      string // of the file
 		want      string
 	}{
-		{args: []string{"--suspect-after", "soon"}, want: `--suspect-after: "soon" must be a duration`},
-		{args: []string{"--suspect-after", "1ms"}, want: "--suspect-after: 1ms must be at least 50ms"},
-		{args: []string{"--suspect-after", "3s"}, want: "--suspect-after: 3s must be at most --node-timeout, which is 2s"},
-		{args: []string{"--max-in-flight", "-1"}, want: "--max-in-flight: -1 must be"},
+		{args: []string{"--suspect-after", "soon"}, want: `--suspect-after "soon": must be a duration`},
+		{args: []string{"--suspect-after", "1ms"}, want: `--suspect-after "1ms": must be at least 50ms`},
+		{args: []string{"--suspect-after", "3s"}, want: "--suspect-after: 3s must be at most node-timeout, which is 2s"},
+		{args: []string{"--max-in-flight", "-1"}, want: `--max-in-flight "-1": must be at least 1`},
 		{args: []string{"--listen", "nowhere"}, want: `--listen: "nowhere" must be host:port`},
 		{args: []string{"--listen", "127.0.0.1:70000"}, want: `--listen: "127.0.0.1:70000" must be host:port with a port from 0 to 65535`},
-		{args: []string{"--listen", ""}, want: `--listen: "" must be host:port`},
-		{args: []string{"--hedge=perhaps"}, want: `--hedge: "perhaps" must be true or false`},
+		{args: []string{"--listen", ""}, want: `--listen "": is empty`},
+		{args: []string{"--hedge=perhaps"}, want: `--hedge "perhaps": must be true or false`},
 		{args: []string{"--default-policy", "newest"}, want: "newest"},
 		{args: []string{"--log-level", "loud"}, want: "log-level"},
 		{args: []string{"--log-format", "xml"}, want: "log-format"},
@@ -69,17 +71,17 @@ func TestBadSettingsNameThemselves(t *testing.T) {
 		{args: []string{"stray"}, want: "stray"},
 		{args: []string{"--config", filepath.Join(dir, "none.yaml")}, want: "none.yaml"},
 		{env: []string{"IQROUTER_MAX_WAITERS=many"}, want: "IQROUTER_MAX_WAITERS"},
-		{env: []string{"IQROUTER_MAX_WAITERS=-4"}, want: "IQROUTER_MAX_WAITERS: -4 must be"},
-		{env: []string{"IQROUTER_LISTEN="}, want: `IQROUTER_LISTEN: "" must be host:port`},
-		{text: "listen: \n", want: `c.yaml:1: listen: "" must be host:port`},
-		{text: "suspect_after: 1ms\n", want: "c.yaml:1: suspect_after: 1ms must be at least"},
-		{text: "listen: [a, b]\n", want: "c.yaml:1: listen"},
-		{text: "\nliste: a:1\n", want: "c.yaml:2: liste"},
-		{text: "suspect_after: soon\n", want: "suspect_after"},
+		{env: []string{"IQROUTER_MAX_WAITERS=-4"}, want: `IQROUTER_MAX_WAITERS "-4": must be at least 1`},
+		{env: []string{"IQROUTER_LISTEN="}, want: `IQROUTER_LISTEN "": is empty`},
+		{text: "listen: \n", want: "c.yaml line 1: listen: has no value"},
+		{text: "suspect-after: 1ms\n", want: `c.yaml line 1: suspect-after "1ms": must be at least 50ms`},
+		{text: "listen: [a, b]\n", want: "c.yaml line 1: listen: must be one value"},
+		{text: "\nliste: a:1\n", want: "c.yaml line 2: liste: is no setting; did you mean listen?"},
+		{text: "suspect_after: soon\n", want: "suspect_after: is no setting; did you mean suspect-after?"},
 		{text: "a: b: c\n", want: "c.yaml"},
 		{text: "- a\n", want: "c.yaml"},
 		{text: "config: other.yaml\n", want: "config"},
-		{text: "x: " + strings.Repeat("y", maxConfigBytes), want: "bytes"},
+		{text: "x: " + strings.Repeat("y", 1<<20), want: "bytes"},
 	} {
 		args := c.args
 		if c.text != "" {
@@ -98,10 +100,10 @@ func TestAllBadSettingsAreNamedAtOnce(t *testing.T) {
 	var stderr bytes.Buffer
 	code := run(t.Context(), args, []string{"IQROUTER_MAX_WAITERS=many", "IQROUTER_LISTEN="}, io.Discard, &stderr)
 	want := `iqrouter: bad configuration:
-  --suspect-after: "soon" must be a duration such as 500ms or 2s
-  --log-level: "loud" must be debug, info, warn or error
-  --default-policy: policy "newest": "newest" is not strong, active, any, max_staleness=<duration>, max_offset_lag=<n> or prefer=<order>
-  IQROUTER_MAX_WAITERS: "many" must be a whole number
+  --suspect-after "soon": must be a duration such as 100ms or 10s
+  --default-policy "newest": policy "newest": "newest" is not strong, active, any, max_staleness=<duration>, max_offset_lag=<n> or prefer=<order>
+  IQROUTER_MAX_WAITERS "many": must be a whole number
+  --log-level "loud": must be debug, info, warn or error
   --listen: ":99999" must be host:port with a port from 0 to 65535
 see: iqrouter --help
 `
@@ -117,6 +119,14 @@ func TestVersionIsPrintedWhateverElseIsSet(t *testing.T) {
 	if code != exitOK || !strings.HasPrefix(stdout.String(), "iqrouter ") || !strings.Contains(stdout.String(), runtime.Version()) || stderr.Len() > 0 {
 		t.Errorf("exit %d, %q, %q", code, stdout.String(), stderr.String())
 	}
+}
+
+func TestDefaultsAreThoseOfTheRouter(t *testing.T) {
+	configtest.DefaultsAreDocumented(t, (&settings{}).program(), "../../router/config.go", 14)
+}
+
+func TestDocumentationIsCurrent(t *testing.T) {
+	configtest.DocumentationIsCurrent(t, (&settings{}).program(), "../../docs")
 }
 
 func TestHelpListsEverySetting(t *testing.T) {

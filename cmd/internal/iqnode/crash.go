@@ -11,7 +11,7 @@ import (
 
 // crashVariable, set to "<step>:<n>", kills the process as kill -9 would when it reaches one of the node's steps for the
 // n-th time. Only fault tests set it.
-const crashVariable = envPrefix + "CRASH_AT"
+const crashVariable = "IQNODE_CRASH_AT"
 
 // crashSteps are the steps of node/steps.go.
 var crashSteps = []string{
@@ -22,6 +22,16 @@ var crashSteps = []string{
 // crashPlan says where to crash; the zero value says nowhere.
 type crashPlan struct {
 	step func(step string) error // nil for nowhere
+}
+
+// crashAt is what the environment says of it.
+func crashAt(env []string) (text string) {
+	for _, line := range env {
+		if value, ok := strings.CutPrefix(line, crashVariable+"="); ok {
+			text = value
+		}
+	}
+	return text
 }
 
 func parseCrashPlan(text string) (crashPlan, error) {

@@ -2,8 +2,7 @@
 // of cmd/iqnode, because the demo runs nodes too, as processes of its own executable.
 //
 //   - iqnode.go is the life of the process, from top to bottom.
-//   - settings.go has every setting; load.go takes their values from flags, environment and file, in that order, and
-//     reports all that is wrong with them at once; file.go reads the file.
+//   - settings.go declares every setting; package config takes their values from flags, environment and file.
 //   - secure.go reads the files about TLS, SASL and who may do what.
-//   - memory.go tunes the garbage collector; crash.go ends the process in the middle of a commit, for fault tests.
+//   - crash.go ends the process in the middle of a commit, for fault tests.
 package iqnode

@@ -3,7 +3,6 @@ package iqnode
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -14,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kslog"
 
-	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/node"
 	"github.com/iqgate/iqgate/reload"
@@ -32,27 +30,21 @@ const (
 // os.Environ gives it. It returns the exit code.
 func Main(args, env []string, stdout, stderr io.Writer) int {
 	// 1. Settings: flags over environment over file. All faults at once.
-	s, err := load(args, env)
+	s, loaded, err := load(args, env)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		printUsage(stdout)
-		return exitOK
 	case err != nil:
 		_, _ = fmt.Fprintf(stderr, "iqnode: %v\nsee: iqnode --help\n", err)
 		return exitBadConfig
-	case s.version:
-		_, _ = fmt.Fprintln(stdout, build.Version("iqnode"))
-		return exitOK
-	case s.printConfig:
-		printConfig(stdout, s)
+	case loaded.Answer != "":
+		_, _ = io.WriteString(stdout, loaded.Answer)
 		return exitOK
 	}
 
 	// 2. Log, garbage collector, and a planned crash if a test wants one.
-	log := s.logger(stderr)
+	log := s.log.Logger(stderr)
 	cfg := s.node
 	cfg.Logger = log
-	if s.logLevel <= slog.LevelDebug {
+	if s.log.Level.Level() <= slog.LevelDebug {
 		cfg.KafkaOptions = append(cfg.KafkaOptions, kgo.WithLogger(kslog.New(log)))
 	}
 	cfg.Step = s.crash.step
@@ -61,7 +53,7 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintf(stderr, "iqnode: bad configuration: %v\nsee: iqnode --help\n", err)
 		return exitBadConfig
 	}
-	for _, name := range s.strangers {
+	for _, name := range loaded.Strangers {
 		log.Warn("an environment variable is no setting", slog.String("variable", name))
 	}
 	memory.Tune(env, log)

@@ -2,12 +2,7 @@ package iqnode
 
 import (
 	"bytes"
-	"errors"
-	"flag"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -16,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/datadriven"
+
+	"github.com/iqgate/iqgate/cmd/internal/config/configtest"
 )
 
 const topologyText = `application: counts
@@ -48,19 +45,20 @@ func TestLoad(t *testing.T) {
 				}
 			}
 			var out bytes.Buffer
-			s, err := load(args, env)
+			_, loaded, err := load(args, env)
 			switch {
-			case errors.Is(err, flag.ErrHelp):
-				out.WriteString("help\n")
 			case err != nil:
 				fmt.Fprintln(&out, err)
+			case loaded.Answer != "":
+				line, _, _ := strings.Cut(loaded.Answer, "\n")
+				fmt.Fprintln(&out, "answer:", strings.Fields(line)[0])
 			default:
-				for _, g := range s.given {
-					if g.origin != "" {
-						fmt.Fprintf(&out, "%s = %s (%s)\n", g.name, g.text, g.origin)
+				for _, v := range loaded.Values {
+					if v.Origin != "" {
+						fmt.Fprintf(&out, "%s = %s (%s)\n", v.Setting.Name, v.Text, v.Origin)
 					}
 				}
-				for _, name := range s.strangers {
+				for _, name := range loaded.Strangers {
 					fmt.Fprintln(&out, "stranger", name)
 				}
 			}
@@ -87,72 +85,66 @@ func withTopology(t *testing.T, more ...string) []string {
 
 // Settings that nobody gives must be what package node says they are; else the help and the node's documentation differ.
 func TestDefaultsAreThoseOfTheNode(t *testing.T) {
-	f, err := parser.ParseFile(token.NewFileSet(), "../../../node/config.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := map[string]string{}
-	ast.Inspect(f, func(n ast.Node) bool {
-		spec, ok := n.(*ast.TypeSpec)
-		if !ok || spec.Name.Name != "Config" {
-			return true
-		}
-		for _, field := range spec.Type.(*ast.StructType).Fields.List {
-			if m := defaultIn.FindStringSubmatch(field.Doc.Text()); m != nil {
-				documented[field.Names[0].Name] = strings.ReplaceAll(m[1], ",", "")
-			}
-		}
-		return false
-	})
-	translate := map[string]string{"MODE_ACTIVE": "active", "16 MiB": "16777216", "64 MiB": "67108864"}
-	compared := 0
-	for _, o := range allSettings() {
-		want, ok := documented[o.field]
-		if !ok || o.def == "" {
-			continue
-		}
-		if text, ok := translate[want]; ok {
-			want = text
-		}
-		if o.def != want {
-			t.Errorf("%s: default %q, node.Config.%s documents %q", o.name, o.def, o.field, want)
-		}
-		compared++
-	}
-	if compared < 20 {
-		t.Errorf("only %d defaults were found in node/config.go", compared)
-	}
+	configtest.DefaultsAreDocumented(t, (&settings{}).program(), "../../../node/config.go", 25)
 }
 
-var defaultIn = regexp.MustCompile(`Default (127\.0\.0\.1:0|MODE_ACTIVE|-?[0-9][0-9,]*(?: MiB|ms|s)?)`)
+func TestDocumentationIsCurrent(t *testing.T) {
+	configtest.DocumentationIsCurrent(t, (&settings{}).program(), "../../../docs")
+}
 
 // Without this, 0 standbys would be the node's default of 1.
 func TestZeroStandbysAreNone(t *testing.T) {
-	s, err := load(withTopology(t, "--standbys", "0"), nil)
+	s, _, err := load(withTopology(t, "--standbys", "0"), nil)
 	if err != nil || s.node.Standbys != -1 {
 		t.Fatalf("Standbys %v, error %v; want -1", s, err)
 	}
 }
 
 func TestPrintedConfigLoadsAsTheSame(t *testing.T) {
-	s, err := load(withTopology(t, "--rack", "eu: 1 # \"x\"", "--lease", "1s", "--routers", "a:1,b:2", "--sync-writes"), nil)
+	given := withTopology(t, "--rack", "eu: 1 # \"x\"", "--lease", "1s", "--routers", "a:1,b:2", "--sync-writes", "--max-copies", "-1", "--drain-timeout", "-1s")
+	_, first, err := load(append([]string{"config", "print"}, given...), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var first, second bytes.Buffer
-	printConfig(&first, s)
 	file := filepath.Join(t.TempDir(), "node.yaml")
-	write(t, file, first.String())
-	again, err := load([]string{"--config", file}, nil)
+	write(t, file, first.Answer)
+	s, again, err := load([]string{"--config", file, "--print-config"}, nil)
 	if err != nil {
-		t.Fatalf("%v in\n%s", err, first.String())
+		t.Fatalf("%v in\n%s", err, first.Answer)
 	}
-	for i := range again.given {
-		again.given[i].origin = s.given[i].origin
+	values := func(text string) string { // without where they came from
+		var b strings.Builder
+		for line := range strings.Lines(text) {
+			if at := strings.LastIndex(line, " # "); at > 0 {
+				line = strings.TrimRight(line[:at], " ") + "\n"
+			}
+			b.WriteString(line)
+		}
+		return b.String()
 	}
-	printConfig(&second, again)
-	if first.String() != second.String() || again.node.Lease != time.Second || !again.node.SyncWrites {
-		t.Errorf("printed:\n%s\nand, loaded from that:\n%s", first.String(), second.String())
+	if a, b := values(first.Answer), values(again.Answer); a != b {
+		t.Errorf("printed:\n%s\nand, loaded from that:\n%s", a, b)
+	}
+	if c := s.node; c.Lease != time.Second || !c.SyncWrites || c.MaxCopies != -1 || c.DrainTimeout != -1 || len(c.Routers) != 2 {
+		t.Errorf("loaded as %+v", c)
+	}
+}
+
+// TestAPasswordIsNeverPrinted, wherever it was put.
+func TestAPasswordIsNeverPrinted(t *testing.T) {
+	const password = "correct-horse"
+	args := withTopology(t, "--print-config", "--kafka-sasl", "plain", "--kafka-user", "u")
+	_, loaded, err := load(args, []string{"IQNODE_KAFKA_PASSWORD=" + password})
+	if err != nil || strings.Contains(loaded.Answer, password) || !strings.Contains(loaded.Answer, "# kafka-password: not shown, from IQNODE_KAFKA_PASSWORD") {
+		t.Errorf("error %v, printed %v", err, loaded)
+	}
+	file := filepath.Join(t.TempDir(), "node.yaml")
+	write(t, file, "kafka-password: "+password+"\n")
+	for _, wrong := range [][]string{{"--kafka-password", password}, {"--kafka-password=" + password}, {"--config", file}} {
+		_, _, err := load(withTopology(t, wrong...), nil)
+		if err == nil || strings.Contains(err.Error(), password) || !strings.Contains(err.Error(), "is a secret") || !strings.Contains(err.Error(), "kafka-password-file") {
+			t.Errorf("%v: %v", wrong, err)
+		}
 	}
 }
 

@@ -2,19 +2,14 @@ package iqnode
 
 import (
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"math"
-	"os"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/iqgate/iqgate/cmd/internal/config"
+	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/cmd/internal/secure"
 	"github.com/iqgate/iqgate/follow"
-	"github.com/iqgate/iqgate/kafka"
+	"github.com/iqgate/iqgate/mux"
 	"github.com/iqgate/iqgate/node"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
@@ -22,212 +17,135 @@ import (
 
 // settings are the program's settings after loading.
 type settings struct {
-	node      node.Config
-	links     secure.Files
-	kafka     secure.Kafka
-	logLevel  slog.Level
-	logFormat string
-	crash     crashPlan
-
-	version, printConfig bool
-	strangers            []string // variables IQNODE_* that are no setting
-	given                []given  // of every setting, where its value came from
+	node  node.Config
+	links secure.Files
+	kafka secure.Kafka
+	log   config.Log
+	crash crashPlan
 }
 
-// A setting is one thing that can be set, by the same name as flag and in the file, and as IQNODE_NAME in the
-// environment.
-type setting struct {
-	name  string
-	field string // of node.Config; empty for the program's own
-	value string // what kind of value, for the help; empty for a switch
-	def   string // as text; empty for none
-	list  bool   // the file may have a list
-	// secret settings come from the environment alone, and are never printed.
-	secret bool
-	help   string
-	set    func(s *settings, text string) error
+const about = `iqnode runs an application's tasks with exactly-once, keeps copies of its stores, and answers reads of them.
+
+usage: iqnode --node-id NAME --topology FILE --brokers HOST:PORT,... --state-dir DIR [flags]
+       iqnode --node-id NAME --replica FILE --brokers HOST:PORT,... --state-dir DIR [flags]
+`
+
+const after = `
+exit codes: 0 stopped as asked, 1 an error, 2 bad configuration, 3 another process runs with the same node id
+signals: SIGTERM and SIGINT stop in order, a second one at once
+memory: ` + memory.Help + `
+`
+
+// load takes the settings from the arguments and the environment, see config.Program.Load.
+func load(args, env []string) (*settings, *config.Loaded, error) {
+	s := &settings{}
+	p := s.program()
+	crash, crashErr := parseCrashPlan(crashAt(env))
+	s.crash = crash
+	p.Check = func() error { return errors.Join(crashErr, s.links.Check(), s.kafka.Check(), s.node.Validate()) }
+	loaded, err := p.Load(args, env)
+	return s, loaded, err
 }
 
-// env is the setting's environment variable.
-func (o *setting) env() string {
-	return envPrefix + strings.ReplaceAll(strings.ToUpper(o.name), "-", "_")
+// program declares every setting.
+func (s *settings) program() *config.Program {
+	return &config.Program{Name: "iqnode", About: about, After: after, Others: []string{crashVariable}, Groups: []config.Group{
+		{Title: "The node", Settings: s.nodeSettings()},
+		{Title: "The group and its tasks", Settings: s.groupSettings()},
+		{Title: "Processing", Settings: s.workSettings()},
+		{Title: "Copies, lag and reports", Settings: s.replicaSettings()},
+		{Title: "Reads", Settings: s.readSettings()},
+		{Title: "TLS, and who may do what", Settings: s.links.Settings()},
+		{Title: "TLS and SASL to Kafka", Settings: s.kafka.Settings()},
+		{Title: "Log", Settings: s.log.Settings(" (with the Kafka client's log)")},
+	}}
 }
 
-// take sets the setting to a value that somebody gave.
-func (o *setting) take(s *settings, text string) error {
-	if text == "" {
-		return errors.New("is empty; leave it out for the default")
-	}
-	return o.set(s, text)
-}
-
-const envPrefix = "IQNODE_"
-
-// allSettings lists every setting, in the order of the help.
-func allSettings() []setting {
-	return []setting{
-		text("node-id", "NodeID", "NAME", "", "the node's name; must be its alone and stay the same over restarts", func(c *node.Config) *string { return &c.NodeID }),
-		{name: "topology", field: "Topology", value: "FILE", help: "the application to run, as YAML", set: setTopology},
-		{name: "replica", field: "Replica", value: "FILE", help: "in place of --topology: what to follow of a Kafka Streams application, as YAML", set: setReplica},
-		list("brokers", "Brokers", "Kafka's bootstrap addresses", func(c *node.Config) *[]string { return &c.Brokers }),
-		text("state-dir", "StateDir", "DIR", "", "where the stores live; must be the node's alone", func(c *node.Config) *string { return &c.StateDir }),
-		text("listen", "Listen", "HOST:PORT", "127.0.0.1:0", "where to serve queries", func(c *node.Config) *string { return &c.Listen }),
-		text("advertised", "Advertised", "HOST:PORT", "", "where routers and callers reach the node, if not where it listens", func(c *node.Config) *string { return &c.Advertised }),
-		list("routers", "Routers", "routers to report to", func(c *node.Config) *[]string { return &c.Routers }),
-		text("rack", "Rack", "NAME", "", "where the node stands; standbys go to other racks first", func(c *node.Config) *string { return &c.Rack }),
-		number("capacity", "Capacity", "1", 1, "the node's share of tasks, relative to others", func(c *node.Config) *int { return &c.Capacity }),
-		{name: "standbys", field: "Standbys", value: "N", def: "1", help: "copies of each store partition besides the active", set: setStandbys},
-		number("acceptable-lag", "AcceptableLag", "10000", 1, "offsets that a replica may be behind to become active", func(c *node.Config) *int64 { return &c.AcceptableLag }),
-		number("max-warmups", "MaxWarmups", "2", 1, "warm-up replicas of the whole application", func(c *node.Config) *int { return &c.MaxWarmups }),
-		number("replication-factor", "ReplicationFactor", "-1", -1, "of the internal topics; -1 is the broker's default", func(c *node.Config) *int16 { return &c.ReplicationFactor }),
-
-		duration("commit-interval", "CommitInterval", "100ms", "longest time between two commits", func(c *node.Config) *time.Duration { return &c.CommitInterval }),
-		number("max-poll-records", "MaxPollRecords", "2000", 1, "records processed between two looks at the group", func(c *node.Config) *int { return &c.MaxPollRecords }),
-		number("max-uncommitted-bytes", "MaxUncommittedBytes", "16777216", 1, "commit early when this much is uncommitted", func(c *node.Config) *int64 { return &c.MaxUncommittedBytes }),
-		duration("transaction-timeout", "TransactionTimeout", "10s", "after which Kafka aborts a silent node's transaction", func(c *node.Config) *time.Duration { return &c.TransactionTimeout }),
-		duration("session-timeout", "SessionTimeout", "10s", "after which the group gives a silent node's tasks away", func(c *node.Config) *time.Duration { return &c.SessionTimeout }),
-		duration("rebalance-timeout", "RebalanceTimeout", "6s", "how long the group waits for a member to rejoin", func(c *node.Config) *time.Duration { return &c.RebalanceTimeout }),
-		duration("group-heartbeat", "GroupHeartbeat", "250ms", "time between two group heartbeats", func(c *node.Config) *time.Duration { return &c.GroupHeartbeat }),
-		duration("lease", "Lease", "2s", "how long after a good heartbeat the node may answer as active", func(c *node.Config) *time.Duration { return &c.Lease }),
-
-		duration("lag-sample-interval", "LagSampleInterval", "100ms", "time between two looks at the changelogs' ends", func(c *node.Config) *time.Duration { return &c.LagSampleInterval }),
-		duration("lag-sample-max-age", "LagSampleMaxAge", "5s", "how old an end may be to judge an offset lag by", func(c *node.Config) *time.Duration { return &c.LagSampleMaxAge }),
-		duration("report-interval", "ReportInterval", "100ms", "time between two reports to each router", func(c *node.Config) *time.Duration { return &c.ReportInterval }),
-		duration("release-delay", "ReleaseDelay", "10s", "how long a replica no longer assigned goes on serving", func(c *node.Config) *time.Duration { return &c.ReleaseDelay }),
-		duration("topic-check-interval", "TopicCheckInterval", "1s", "time between two looks at partition counts", func(c *node.Config) *time.Duration { return &c.TopicCheckInterval }),
-		duration("task-retry", "TaskRetry", "30s", "how long a task that failed on a record rests", func(c *node.Config) *time.Duration { return &c.TaskRetry }),
-		duration("drain-timeout", "DrainTimeout", "5s", "bound of handing the tasks over before a stop; -1s hands nothing over", func(c *node.Config) *time.Duration { return &c.DrainTimeout }),
-		duration("shutdown-timeout", "ShutdownTimeout", "10s", "bound of an orderly stop", func(c *node.Config) *time.Duration { return &c.ShutdownTimeout }),
-
-		{name: "default-policy", field: "DefaultPolicy", value: "MODE", def: "active", help: "for reads that name none: strong, active or any", set: setDefaultPolicy},
-		number("max-in-flight", "MaxInFlight", "10000", 1, "reads under way at a time; more are refused as OVERLOADED", func(c *node.Config) *int { return &c.MaxInFlight }),
-		number("max-waiting", "MaxWaiting", "1000", 1, "reads held at a time because they asked to wait", func(c *node.Config) *int { return &c.MaxWaiting }),
-		number("max-scans", "MaxScans", "256", 1, "scans and counts that run at a time", func(c *node.Config) *int { return &c.MaxScans }),
-		number("max-watches", "MaxWatches", "1000", 1, "watches that are open at a time", func(c *node.Config) *int { return &c.MaxWatches }),
-		duration("scan-idle", "ScanIdle", "30s", "how long the reader of a scan or watch may take nothing", func(c *node.Config) *time.Duration { return &c.ScanIdle }),
-		number("max-copies", "MaxCopies", "4", -1, "copies of stores sent to other nodes at a time; -1 sends none", func(c *node.Config) *int { return &c.MaxCopies }),
-		number("max-message-bytes", "MaxMessageBytes", "67108864", 1, "bound of one gRPC message, at least 256 KiB", func(c *node.Config) *int { return &c.MaxMessageBytes }),
-		flagOf("sync-writes", "SyncWrites", "make stores survive a power loss, with an fsync per commit", func(s *settings) *bool { return &s.node.SyncWrites }),
-
-		file("tls-cert", secure.CertHelp, func(s *settings) *string { return &s.links.Cert }),
-		file("tls-key", secure.KeyHelp, func(s *settings) *string { return &s.links.Key }),
-		file("tls-ca", secure.CAHelp, func(s *settings) *string { return &s.links.CA }),
-		own("tls-server-name", "NAME", secure.ServerNameHelp, func(s *settings) *string { return &s.links.ServerName }),
-		flagOf("tls-require-client", "", secure.RequireClientHelp, func(s *settings) *bool { return &s.links.RequireClient }),
-		file("token-file", secure.TokenHelp, func(s *settings) *string { return &s.links.Token }),
-		file("auth-rules", secure.RulesHelp, func(s *settings) *string { return &s.links.Rules }),
-		file("auth-keys", secure.KeysHelp, func(s *settings) *string { return &s.links.Keys }),
-
-		flagOf("kafka-tls", "", "connect to Kafka by TLS", func(s *settings) *bool { return &s.kafka.TLS }),
-		file("kafka-tls-ca", "authorities that sign the brokers' certificates, PEM, if not the system's; means kafka-tls", func(s *settings) *string { return &s.kafka.CA }),
-		file("kafka-tls-cert", "client certificate to show to brokers, PEM; means kafka-tls", func(s *settings) *string { return &s.kafka.Cert }),
-		file("kafka-tls-key", "private key of that certificate, PEM", func(s *settings) *string { return &s.kafka.Key }),
-		own("kafka-tls-server-name", "NAME", "name that the brokers' certificates must have, if not their host's", func(s *settings) *string { return &s.kafka.ServerName }),
-		{name: "kafka-sasl", value: "MECHANISM", help: "how to authenticate to Kafka: plain, scram-sha-256, scram-sha-512 or oauthbearer", set: setMechanism},
-		own("kafka-user", "NAME", "user for plain and scram", func(s *settings) *string { return &s.kafka.User }),
-		file("kafka-password-file", "the user's password; read again at each authentication", func(s *settings) *string { return &s.kafka.PasswordFile }),
-		{name: "kafka-password", secret: true, help: "the user's password", set: setPassword},
-		file("kafka-token-file", "token for oauthbearer; read again at each authentication", func(s *settings) *string { return &s.kafka.TokenFile }),
-
-		{name: "log-level", value: "LEVEL", def: "info", help: "debug (with the Kafka client's log), info, warn or error", set: setLogLevel},
-		{name: "log-format", value: "FORMAT", def: "text", help: "text or json", set: setLogFormat},
+func (s *settings) nodeSettings() []config.Setting {
+	c := &s.node
+	return []config.Setting{
+		config.Text("node-id", "NodeID", "NAME", "", &c.NodeID, "the node's name; must be its alone and stay the same over restarts").
+			Must("1 to 64 letters, digits, '.', '_' or '-'").Require(),
+		config.FileOf("topology", "Topology", s.setTopology, "the application to run, as YAML").Must("given, unless replica is"),
+		config.FileOf("replica", "Replica", s.setReplica, "in place of topology: what to follow of a Kafka Streams application, as YAML"),
+		config.List("brokers", "Brokers", "HOST:PORT", &c.Brokers, "Kafka's bootstrap addresses").Require(),
+		config.Text("state-dir", "StateDir", "DIR", "", &c.StateDir, "where the stores live; must be the node's alone").Require(),
+		config.Text("listen", "Listen", "HOST:PORT", "127.0.0.1:0", &c.Listen, "where to serve queries; port 0 takes a free one"),
+		config.Text("advertised", "Advertised", "HOST:PORT", "", &c.Advertised, "where routers and callers reach the node, if not where it listens").
+			Must("an address that others can dial"),
+		config.List("routers", "Routers", "HOST:PORT", &c.Routers, "routers to report to"),
+		config.Text("rack", "Rack", "NAME", "", &c.Rack, "where the node stands; standbys go to other racks first"),
+		config.Number("capacity", "Capacity", &c.Capacity, "1", 1, 1000, "the node's share of tasks, relative to others"),
+		config.Duration("drain-timeout", "DrainTimeout", &c.DrainTimeout, "5s", 0, 0, "bound of handing the tasks over before a stop; -1s hands nothing over").
+			Or("-1s", func() { c.DrainTimeout = -1 }),
+		config.Duration("shutdown-timeout", "ShutdownTimeout", &c.ShutdownTimeout, "10s", 0, 0, "bound of an orderly stop"),
 	}
 }
 
-func text(name, field, value, def, help string, at func(*node.Config) *string) setting {
-	return setting{name: name, field: field, value: value, def: def, help: help, set: func(s *settings, text string) error {
-		*at(&s.node) = text
-		return nil
-	}}
-}
-
-// own is a text that is the program's own setting.
-func own(name, value, help string, at func(*settings) *string) setting {
-	return setting{name: name, value: value, help: help, set: func(s *settings, text string) error {
-		*at(s) = text
-		return nil
-	}}
-}
-
-// file names a file that is read when the program begins.
-func file(name, help string, at func(*settings) *string) setting { return own(name, "FILE", help, at) }
-
-func setMechanism(s *settings, text string) error {
-	if !slices.Contains(kafka.Mechanisms, strings.ToUpper(text)) {
-		return errors.New("must be plain, scram-sha-256, scram-sha-512 or oauthbearer")
+func (s *settings) groupSettings() []config.Setting {
+	c := &s.node
+	return []config.Setting{
+		config.Number("standbys", "Standbys", &c.Standbys, "1", 1, math.MaxInt16, "copies of each store partition besides the active").
+			Or("0", func() { c.Standbys = -1 }), // in node.Config 0 is the default and -1 is none
+		config.Number("acceptable-lag", "AcceptableLag", &c.AcceptableLag, "10000", 1, 0, "offsets that a replica may be behind to become active"),
+		config.Number("max-warmups", "MaxWarmups", &c.MaxWarmups, "2", 1, 0, "warm-up replicas of the whole application"),
+		config.Number("replication-factor", "ReplicationFactor", &c.ReplicationFactor, "-1", 1, math.MaxInt16, "of the internal topics; -1 is the broker's default").
+			Or("-1", func() { c.ReplicationFactor = -1 }),
+		config.Duration("session-timeout", "SessionTimeout", &c.SessionTimeout, "10s", 0, 0, "after which the group gives a silent node's tasks away").
+			Must("within the broker's group.min.session.timeout.ms and group.max.session.timeout.ms"),
+		config.Duration("rebalance-timeout", "RebalanceTimeout", &c.RebalanceTimeout, "6s", 0, 0, "how long the group waits for a member to rejoin").
+			Must("less than session-timeout"),
+		config.Duration("group-heartbeat", "GroupHeartbeat", &c.GroupHeartbeat, "250ms", 0, 0, "time between two group heartbeats").
+			Must("at most a quarter of lease"),
+		config.Duration("lease", "Lease", &c.Lease, "2s", 0, 0, "how long after a good heartbeat the node may answer as active").
+			Must("at most half of rebalance-timeout and of session-timeout"),
+		config.Duration("topic-check-interval", "TopicCheckInterval", &c.TopicCheckInterval, "1s", 0, 0, "time between two looks at partition counts"),
 	}
-	s.kafka.Mechanism = text
-	return nil
 }
 
-func setPassword(s *settings, text string) error {
-	s.kafka.Password = secure.Secret(text)
-	return nil
-}
-
-func list(name, field, help string, at func(*node.Config) *[]string) setting {
-	return setting{name: name, field: field, value: "HOST:PORT,...", list: true, help: help, set: func(s *settings, text string) error {
-		var items []string
-		for item := range strings.SplitSeq(text, ",") {
-			if item = strings.TrimSpace(item); item == "" {
-				return errors.New("must be addresses with commas between them")
-			}
-			items = append(items, item)
-		}
-		*at(&s.node) = items
-		return nil
-	}}
-}
-
-func duration(name, field, def, help string, at func(*node.Config) *time.Duration) setting {
-	return setting{name: name, field: field, value: "DURATION", def: def, help: help, set: func(s *settings, text string) error {
-		d, err := time.ParseDuration(text)
-		switch {
-		case err != nil:
-			return errors.New("must be a duration such as 100ms or 10s")
-		case d <= 0:
-			return errors.New("must be more than 0")
-		}
-		*at(&s.node) = d
-		return nil
-	}}
-}
-
-// number is a whole number of at least least.
-func number[T int | int16 | int64](name, field, def string, least int64, help string, at func(*node.Config) *T) setting {
-	return setting{name: name, field: field, value: "N", def: def, help: help, set: func(s *settings, text string) error {
-		n, err := strconv.ParseInt(text, 10, 64)
-		switch {
-		case errors.Is(err, strconv.ErrRange) || err == nil && int64(T(n)) != n:
-			return errors.New("is out of range")
-		case err != nil:
-			return errors.New("must be a whole number")
-		case n == 0 && least < 0:
-			return errors.New("must not be 0")
-		case n < least:
-			return fmt.Errorf("must be at least %d", least)
-		}
-		*at(&s.node) = T(n)
-		return nil
-	}}
-}
-
-func flagOf(name, field, help string, at func(*settings) *bool) setting {
-	return setting{name: name, field: field, def: "false", help: help, set: func(s *settings, text string) error {
-		v, err := strconv.ParseBool(text)
-		if err != nil {
-			return errors.New("must be true or false")
-		}
-		*at(s) = v
-		return nil
-	}}
-}
-
-func setTopology(s *settings, file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return unwrapPath(err)
+func (s *settings) workSettings() []config.Setting {
+	c := &s.node
+	return []config.Setting{
+		config.Duration("commit-interval", "CommitInterval", &c.CommitInterval, "100ms", 0, 0, "longest time between two commits"),
+		config.Number("max-poll-records", "MaxPollRecords", &c.MaxPollRecords, "2000", 1, 1_000_000, "records processed between two looks at the group"),
+		config.Size("max-uncommitted-bytes", "MaxUncommittedBytes", &c.MaxUncommittedBytes, "16MiB", 1, "commit early when this much is uncommitted"),
+		config.Duration("transaction-timeout", "TransactionTimeout", &c.TransactionTimeout, "10s", 0, 0, "after which Kafka aborts a silent node's transaction").
+			Must("at most the broker's transaction.max.timeout.ms"),
+		config.Duration("task-retry", "TaskRetry", &c.TaskRetry, "30s", 0, 0, "how long a task that failed on a record rests"),
+		config.Switch("sync-writes", "SyncWrites", &c.SyncWrites, "make stores survive a power loss, with an fsync per commit"),
 	}
+}
+
+func (s *settings) replicaSettings() []config.Setting {
+	c := &s.node
+	return []config.Setting{
+		config.Duration("lag-sample-interval", "LagSampleInterval", &c.LagSampleInterval, "100ms", 0, 0, "time between two looks at the changelogs' ends"),
+		config.Duration("lag-sample-max-age", "LagSampleMaxAge", &c.LagSampleMaxAge, "5s", 0, 0, "how old an end may be to judge an offset lag by"),
+		config.Duration("report-interval", "ReportInterval", &c.ReportInterval, "100ms", 10*time.Millisecond, 0, "time between two reports to each router"),
+		config.Duration("release-delay", "ReleaseDelay", &c.ReleaseDelay, "10s", 0, 0, "how long a replica no longer assigned goes on serving"),
+		config.Duration("cleanup-delay", "CleanupDelay", &c.CleanupDelay, "10m", 0, 0, "how long the files of a store no longer assigned are kept after that"),
+		config.Number("bootstrap-distance", "BootstrapDistance", &c.BootstrapDistance, "25000", 1, 0,
+			"offsets that a replica must be behind to begin with a copy of another node's store; -1 never copies").
+			Or("-1", func() { c.BootstrapDistance = -1 }),
+		config.Number("max-copies", "MaxCopies", &c.MaxCopies, "4", 1, 0, "copies of stores sent to other nodes at a time; -1 sends none").
+			Or("-1", func() { c.MaxCopies = -1 }),
+	}
+}
+
+func (s *settings) readSettings() []config.Setting {
+	c := &s.node
+	return []config.Setting{
+		config.Choice("default-policy", "DefaultPolicy", "MODE", "active", []string{"strong", "active", "any"}, s.setDefaultPolicy, "for reads that name none: strong, active or any"),
+		config.Number("max-in-flight", "MaxInFlight", &c.MaxInFlight, "10000", 1, 0, "reads under way at a time; more are refused as OVERLOADED"),
+		config.Number("max-waiting", "MaxWaiting", &c.MaxWaiting, "1000", 1, 0, "reads held at a time because they asked to wait"),
+		config.Number("max-scans", "MaxScans", &c.MaxScans, "256", 1, 0, "scans and counts that run at a time"),
+		config.Number("max-watches", "MaxWatches", &c.MaxWatches, "1000", 1, 0, "watches that are open at a time"),
+		config.Duration("scan-idle", "ScanIdle", &c.ScanIdle, "30s", 0, 0, "how long the reader of a scan or watch may take nothing"),
+		config.Size("max-message-bytes", "MaxMessageBytes", &c.MaxMessageBytes, "64MiB", mux.MinMessageBytes, "bound of one gRPC message"),
+	}
+}
+
+func (s *settings) setTopology(data []byte) error {
 	c, err := topology.LoadYAML(data)
 	if err == nil {
 		s.node.Topology, err = c.Build(nil)
@@ -235,82 +153,14 @@ func setTopology(s *settings, file string) error {
 	return err
 }
 
-func setReplica(s *settings, file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return unwrapPath(err)
-	}
+func (s *settings) setReplica(data []byte) (err error) {
 	s.node.Replica, err = follow.LoadYAML(data)
 	return err
 }
 
-// unwrapPath drops what the message about the setting says already: the operation and the file's name.
-func unwrapPath(err error) error {
-	if p, ok := errors.AsType[*os.PathError](err); ok {
-		return p.Err
-	}
-	return err
-}
-
-// setStandbys: in node.Config 0 is the default and -1 is none.
-func setStandbys(s *settings, text string) error {
-	n, err := strconv.ParseInt(text, 10, 32)
-	switch {
-	case err != nil:
-		return errors.New("must be a whole number")
-	case n < 0:
-		return errors.New("must not be negative")
-	case n > math.MaxInt16:
-		return errors.New("is out of range")
-	case n == 0:
-		n = -1
-	}
-	s.node.Standbys = int(n)
+func (s *settings) setDefaultPolicy(word string) error {
+	s.node.DefaultPolicy = map[string]iqv1.ReadPolicy_Mode{
+		"strong": iqv1.ReadPolicy_MODE_STRONG, "active": iqv1.ReadPolicy_MODE_ACTIVE, "any": iqv1.ReadPolicy_MODE_ANY,
+	}[word]
 	return nil
-}
-
-func setDefaultPolicy(s *settings, text string) error {
-	switch text {
-	case "strong":
-		s.node.DefaultPolicy = iqv1.ReadPolicy_MODE_STRONG
-	case "active":
-		s.node.DefaultPolicy = iqv1.ReadPolicy_MODE_ACTIVE
-	case "any":
-		s.node.DefaultPolicy = iqv1.ReadPolicy_MODE_ANY
-	default:
-		return errors.New("must be strong, active or any")
-	}
-	return nil
-}
-
-func setLogLevel(s *settings, text string) error {
-	switch text {
-	case "debug":
-		s.logLevel = slog.LevelDebug
-	case "info":
-		s.logLevel = slog.LevelInfo
-	case "warn":
-		s.logLevel = slog.LevelWarn
-	case "error":
-		s.logLevel = slog.LevelError
-	default:
-		return errors.New("must be debug, info, warn or error")
-	}
-	return nil
-}
-
-func setLogFormat(s *settings, text string) error {
-	if text != "text" && text != "json" {
-		return errors.New("must be text or json")
-	}
-	s.logFormat = text
-	return nil
-}
-
-func (s *settings) logger(w io.Writer) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: s.logLevel}
-	if s.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(w, opts))
-	}
-	return slog.New(slog.NewTextHandler(w, opts))
 }

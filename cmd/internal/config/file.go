@@ -1,10 +1,11 @@
-package iqnode
+package config
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,21 +13,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxFileBytes is the largest settings file.
+// maxFileBytes is the largest file of settings, and the largest file that a setting names and this package reads.
 const maxFileBytes = 1 << 20
 
 // fileSettings is what a file sets, and what is wrong with it.
 type fileSettings struct {
-	values map[string]given
+	values map[string]Value
 	faults []string
 	broken map[string]bool // names that the file sets to something that is no value
 	unread bool            // the file is not readable as a whole, so it may have set anything
 }
 
-// readFile reads the settings of a YAML file, a flat mapping of names to values. It is strict: every unknown, repeated or
-// unfit entry is a fault.
-func readFile(file string, byName map[string]*setting) fileSettings {
-	s := fileSettings{values: make(map[string]given), broken: make(map[string]bool)}
+// readFile reads the settings of a YAML file, a flat mapping of names to values; named says where the file's name came from. It
+// is strict: every unknown, repeated or unfit entry is a fault.
+func (p *Program) readFile(file, named string) fileSettings {
+	s := fileSettings{values: make(map[string]Value), broken: make(map[string]bool)}
 	bad := func(line int, format string, args ...any) {
 		where := file
 		if line > 0 {
@@ -36,7 +37,7 @@ func readFile(file string, byName map[string]*setting) fileSettings {
 	}
 	data, err := readAll(file)
 	if err != nil {
-		s.faults, s.unread = []string{"--config " + strconv.Quote(file) + ": " + err.Error()}, true
+		s.faults, s.unread = []string{named + " " + strconv.Quote(file) + ": " + err.Error()}, true
 		return s
 	}
 	var doc, more yaml.Node
@@ -63,26 +64,26 @@ func readFile(file string, byName map[string]*setting) fileSettings {
 	}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
-		o := byName[key.Value]
-		if o != nil && o.secret {
-			bad(key.Line, "%s: is a secret, which has no place in this file; name a file with %s-file, or use %s", o.name, o.name, o.env())
+		o := p.setting(key.Value)
+		switch {
+		case o == nil:
+			bad(key.Line, "%s: is no setting%s", key.Value, suggest(key.Value, p.names(func(s *Setting) bool { return s.Kind != KindSecret })))
+			continue
+		case o.Kind == KindSecret:
+			bad(key.Line, "%s: is a secret, which has no place in this file; %s", o.Name, p.insteadOf(o))
 			continue
 		}
-		if o == nil {
-			bad(key.Line, "%s: is no setting%s", key.Value, suggestion(key.Value, byName))
+		if old, ok := s.values[o.Name]; ok {
+			bad(key.Line, "%s: is set already, see %s", o.Name, old.Origin)
 			continue
 		}
-		if old, ok := s.values[o.name]; ok {
-			bad(key.Line, "%s: is set already, see %s", o.name, old.origin)
-			continue
-		}
-		text, why := scalarText(value, o.list)
+		text, why := scalarText(value, o.Kind == KindList)
 		if why != "" {
-			bad(value.Line, "%s: %s", o.name, why)
-			s.broken[o.name] = true
+			bad(value.Line, "%s: %s", o.Name, why)
+			s.broken[o.Name] = true
 			continue
 		}
-		s.values[o.name] = given{name: o.name, text: text, origin: fmt.Sprintf("%s line %d: %s", file, key.Line, o.name)}
+		s.values[o.Name] = Value{Setting: o, Text: text, Origin: fmt.Sprintf("%s line %d: %s", file, key.Line, o.Name)}
 	}
 	return s
 }
@@ -119,19 +120,8 @@ func scalarText(n *yaml.Node, list bool) (text, why string) {
 	return "", "must be one value"
 }
 
-// suggestion names the setting that was meant, if one differs in its signs alone.
-func suggestion(name string, byName map[string]*setting) string {
-	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }
-	for known := range byName {
-		if plain(known) == plain(name) {
-			return "; did you mean " + known + "?"
-		}
-	}
-	return ""
-}
-
 // plainScalar matches text that YAML takes as it is.
-var plainScalar = regexp.MustCompile(`^[A-Za-z0-9/.][A-Za-z0-9/._:,-]*$`)
+var plainScalar = regexp.MustCompile(`^-?[A-Za-z0-9/.][A-Za-z0-9/._:,-]*$`)
 
 // yamlScalar writes text so that YAML reads the same text.
 func yamlScalar(text string) string {
@@ -139,4 +129,21 @@ func yamlScalar(text string) string {
 		return text
 	}
 	return strconv.Quote(text)
+}
+
+// readAll is os.ReadFile with a bound.
+func readAll(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, unwrapPath(err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	data, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, unwrapPath(err)
+	case len(data) > maxFileBytes:
+		return nil, fmt.Errorf("has more than %d bytes", maxFileBytes)
+	}
+	return data, nil
 }
