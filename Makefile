@@ -37,8 +37,9 @@ $(STAMP):
 	@touch $@
 
 .PHONY: generate
-generate: tools ## Write the Go code of the .proto files again.
+generate: tools ## Write the Go code of the .proto files, and the reference of all settings, again.
 	buf generate
+	go generate ./cmd/internal/config
 
 .PHONY: build
 build: ## Build the programs into bin/.

@@ -21,6 +21,7 @@ type commandLine struct {
 	ask    string            // empty for a run
 	faults []string
 	broken map[string]bool // settings that are given without a value
+	unread bool            // a file was meant, which may have set anything
 }
 
 // parseArgs reads flags as --name=value or --name value, with one dash or two; the last of several counts. A switch alone is
@@ -61,6 +62,7 @@ func (p *Program) parseArgs(args []string) commandLine {
 				c.config = text
 			} else {
 				c.fault("--config: must name a file")
+				c.unread = true
 			}
 		case s == nil:
 			c.fault("--%s: is no setting%s", name, suggest(name, append(p.names(func(s *Setting) bool { return s.Kind != KindSecret }), "config", askPrint)))

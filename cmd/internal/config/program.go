@@ -88,7 +88,7 @@ func (p *Program) resolve(line commandLine, vars map[string]string) (*Loaded, er
 	if file == "" {
 		file, named = vars[p.prefix()+"CONFIG"], p.prefix()+"CONFIG"
 	}
-	var inFile fileSettings
+	inFile := fileSettings{unread: line.unread}
 	if file != "" {
 		inFile = p.readFile(file, named)
 		faults = append(faults, inFile.faults...)
