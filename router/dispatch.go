@@ -88,6 +88,7 @@ func (d *dispatch) run(ctx context.Context) ([]byte, error) {
 type answer struct {
 	query.GetReply
 	partition metadata.Partition // that was asked for
+	node      metadata.NodeID    // that answered
 }
 
 // isBehind says whether the view may know more of the changelog's end than the replica that answered; see routing.Complete.
@@ -153,7 +154,7 @@ func (d *dispatch) ask(ctx context.Context, t routing.Target, now time.Time, lef
 	if err != nil {
 		return answer{}, status.Errorf(codes.Internal, "node %s: its answer makes no sense: %s", t.Node.ID, err)
 	}
-	return answer{reply, t.Partition}, nil
+	return answer{reply, t.Partition, t.Node.ID}, nil
 }
 
 // share is what one of several replicas gets of the time that is left to ctx. Without a deadline it is most.
@@ -175,12 +176,14 @@ func (d *dispatch) note(t routing.Target, e *tryError) {
 	d.failures = append(d.failures, failure{t, e.err})
 	d.read.failures++
 	d.attempts = append(d.attempts, attemptToProto(t.Node, e))
+	d.read.attempts = d.attempts
 }
 
 // finish completes an answer with what the node cannot know: who failed before it, how much further the log goes than the
 // node has seen (S14), and the decision, for a caller who asks to explain. Mostly there is nothing to add, and the node's
 // bytes are the answer.
 func (d *dispatch) finish(reply answer) ([]byte, error) {
+	d.read.served = served{reply.node, reply.partition.Partition, reply.Role, reply.Found, reply.TimeLag, reply.OffsetLag}
 	d.router.readsOf(d.read.request.Store).Served(tally.Policy(d.read.policy.Mode), reply.Role, reply.TimeLag, reply.OffsetLag)
 	if len(d.attempts) > 0 {
 		d.router.counts.Failovers.Add(1)

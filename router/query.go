@@ -75,6 +75,7 @@ func (r *Router) get(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, err
 	}
 	reply, err := r.getRead(ctx, &rd)
+	r.journal.note(&rd, err)
 	if err != nil {
 		r.readsOf(m.Store).Refused(tally.Policy(rd.policy.Mode), err)
 	}
@@ -84,6 +85,7 @@ func (r *Router) get(ctx context.Context, request []byte) ([]byte, error) {
 // getRead is get for a read that is in order.
 func (r *Router) getRead(ctx context.Context, rd *read) ([]byte, error) {
 	now := time.Now()
+	rd.began = now
 	until, ok := ctx.Deadline()
 	if !ok {
 		until = now.Add(rd.wait + r.config.RequestTimeout)
@@ -131,6 +133,7 @@ func (r *Router) answer(ctx context.Context, e *edition, rd *read, now time.Time
 		r.readsOf(rd.request.Store).Nowhere(tally.Policy(rd.policy.Mode))
 		return []byte{}, nil // the partitioner drops every record of this key, so it is nowhere
 	}
+	rd.served.partition = partitions[0]
 	p, err := routing.MakePlan(e.view, r.query(rd), partitions, now)
 	if err != nil {
 		return nil, err

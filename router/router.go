@@ -40,6 +40,7 @@ type Router struct {
 	retries, hedges *budget
 	counts          *tally.Routing
 	latency         latency
+	journal         journal
 	inFlight        atomic.Int64 // reads under way
 	waiting         atomic.Int64 // of these, held by their policy's wait
 	watchers        atomic.Int64 // streams of metadata
@@ -79,6 +80,10 @@ func New(c Config) (*Router, error) {
 
 // View is the newest view, for whoever shows it.
 func (r *Router) View() *metadata.View { return r.board.view() }
+
+// RecentReads are the newest lookups of one key that were refused, failed or failed over, and samples of the others, at most one
+// a second; the oldest first. The list is the caller's, but for the attempts.
+func (r *Router) RecentReads() []RecentRead { return r.journal.reads() }
 
 // Address is where the router listens. It waits until that is known or ctx ends.
 func (r *Router) Address(ctx context.Context) (net.Addr, error) {

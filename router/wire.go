@@ -100,6 +100,11 @@ type read struct {
 	partition int32     // routing.NoPartition: that of the key
 	until     time.Time // the end of its time
 	failures  int       // of nodes that were asked so far
+
+	// For the journal.
+	began    time.Time
+	served   served
+	attempts []*iqv1.Attempt // of the newest round
 }
 
 // readFromProto is newRead for a request that was decoded.
@@ -111,7 +116,7 @@ func readFromProto(m *iqv1.GetRequest, def routing.Policy, application string) (
 // wrong field.
 func newRead(m query.Get, def routing.Policy, application string) (read, error) {
 	var errs []error
-	r := read{request: m, partition: routing.NoPartition}
+	r := read{request: m, partition: routing.NoPartition, served: served{partition: routing.NoPartition}}
 	if m.Store == "" {
 		errs = append(errs, iqerr.Invalid("store", "", "must be a store's name"))
 	}
