@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/iqgate/iqgate/dashboard"
 	"github.com/iqgate/iqgate/gateway"
 	"github.com/iqgate/iqgate/gateway/local"
 	"github.com/iqgate/iqgate/router"
@@ -14,8 +15,9 @@ import (
 
 // front is the HTTP side of the router. A nil one is off.
 type front struct {
-	gateway *gateway.Gateway
-	calls   *local.Server
+	gateway   *gateway.Gateway
+	dashboard *dashboard.Dashboard
+	calls     *local.Server
 }
 
 // newFront makes the HTTP side of a router, which it asks within the process and by the same rules.
@@ -29,11 +31,15 @@ func newFront(listen string, r *router.Router, c router.Config) (*front, error) 
 	}
 	calls := local.New(c.Security.Interceptors())
 	r.Register(calls)
+	page, err := newDashboard(r, c)
+	if err != nil {
+		return nil, err
+	}
 	g, err := gateway.New(gateway.Config{
 		Calls: calls, Listen: listen, TLS: tls, Logger: c.Logger, StreamIdle: c.ScanIdle, StopTimeout: c.StopTimeout,
-		Rest: nil, // whatever is neither under /v1/ nor /openapi.json: the dashboard's place
+		Rest: asCaller(page), // whatever is neither under /v1/ nor /openapi.json
 	})
-	return &front{gateway: g, calls: calls}, err
+	return &front{gateway: g, dashboard: page, calls: calls}, err
 }
 
 // run serves until ctx ends, and says where. It returns after the last call to the router.
@@ -43,6 +49,7 @@ func (f *front) run(ctx context.Context, stdout io.Writer) error {
 		return nil
 	}
 	g, ctx := errgroup.WithContext(ctx)
+	defer context.AfterFunc(ctx, f.dashboard.Close)() // pages that are open would hold the gateway's end up
 	g.Go(func() error {
 		defer f.calls.Wait()
 		return f.gateway.Run(ctx)

@@ -13,7 +13,28 @@ var version, commit string
 // Version names a program with its version, commit and Go version. Where the linker was told nothing they come from the build
 // information of the executable.
 func Version(program string) string {
-	v, c := version, commit
+	v, c := known()
+	if c != "" {
+		c = " " + c
+	}
+	return program + " " + v + c + " " + runtime.Version()
+}
+
+// Short is the version alone, or the beginning of the commit where there is no version.
+func Short() string {
+	const digits = 12
+	v, c := known()
+	if v == devel && len(c) >= digits {
+		return c[:digits]
+	}
+	return v
+}
+
+// devel is the version of a program that does not know its own.
+const devel = "(devel)"
+
+func known() (v, c string) {
+	v, c = version, commit
 	if info, ok := debug.ReadBuildInfo(); ok {
 		if v == "" {
 			v = info.Main.Version
@@ -25,10 +46,7 @@ func Version(program string) string {
 		}
 	}
 	if v == "" {
-		v = "(devel)"
+		v = devel
 	}
-	if c != "" {
-		c = " " + c
-	}
-	return program + " " + v + c + " " + runtime.Version()
+	return v, c
 }
