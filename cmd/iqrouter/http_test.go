@@ -32,7 +32,7 @@ func TestTheHTTPSideServesAndEndsWithTheRouter(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	_, address, ended := startWithHTTP(t, ctx)
-	for path, want := range map[string]int{"/v1/stores": http.StatusOK, "/openapi.json": http.StatusOK, "/v1/stores/s/keys/k": http.StatusServiceUnavailable, "/": http.StatusNotFound} {
+	for path, want := range map[string]int{"/v1/stores": http.StatusOK, "/openapi.json": http.StatusOK, "/v1/stores/s/keys/k": http.StatusServiceUnavailable, "/v1/other": http.StatusNotFound} {
 		resp, err := http.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)
@@ -42,6 +42,15 @@ func TestTheHTTPSideServesAndEndsWithTheRouter(t *testing.T) {
 		if resp.StatusCode != want || resp.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %s", path, resp.StatusCode, text)
 		}
+	}
+	resp, err := http.Get("http://" + address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.Contains(string(page), "<title>iqgate</title>") {
+		t.Errorf("the dashboard: %d %s", resp.StatusCode, page)
 	}
 	var stderr bytes.Buffer
 	if code := run(t.Context(), []string{"--listen", "127.0.0.1:0", "--http", address}, nil, io.Discard, &stderr); code != exitError || !strings.Contains(stderr.String(), address) {
