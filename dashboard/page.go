@@ -253,7 +253,7 @@ func (h *holding) add(r *metadata.Hosted, cell *Replica) {
 
 func nodeOf(n *metadata.Node, h *holding, store string, now time.Time) Node {
 	node := Node{
-		ID: string(n.ID), State: stateOf(n), Draining: n.Draining, Refused: n.Refused, Address: n.Address, Rack: n.Rack,
+		ID: string(n.ID), State: stateOf(n), Draining: n.Draining, Refused: n.Refused, Version: n.Version, Address: n.Address, Rack: n.Rack,
 		Generation: int64(n.Generation), HeardMs: roundTime(max(0, now.Sub(n.Received))), Lease: LeaseNone,
 		Active: h.active, Standby: h.standby, Warmup: h.warmup, Restoring: h.restoring, Suspended: h.suspended,
 		WorstOffsets: h.worstOffsets, WorstMs: h.worstMs,

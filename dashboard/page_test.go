@@ -63,6 +63,7 @@ func pageText(p *Page) string {
 		flag(n.Suspended > 0, fmt.Sprintf("suspended=%d", n.Suspended))
 		flag(n.Misplaced > 0, fmt.Sprintf("misplaced=%d", n.Misplaced))
 		flag(n.Rack != "", "rack="+n.Rack)
+		flag(n.Version != "", "version="+n.Version)
 		fmt.Fprintf(&b, " behind=%d,%dms\n", n.WorstOffsets, n.WorstMs)
 	}
 	for _, s := range p.Stores {

@@ -64,6 +64,8 @@ func readView(t *testing.T, text string) *metadata.View {
 					n.heard = parseTime(t, value)
 				case "draining":
 					n.Draining = true
+				case "version":
+					n.Version = value
 				case "refused":
 					n.refused = true
 				case "misplaced":

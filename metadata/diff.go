@@ -203,7 +203,7 @@ func compareHosted(a, b *Hosted) change {
 func compareNodes(a, b *Node) change {
 	switch {
 	case a.Address != b.Address || a.Rack != b.Rack || a.Application != b.Application || a.Incarnation != b.Incarnation ||
-		a.Generation != b.Generation || a.Interval != b.Interval || a.Draining != b.Draining ||
+		a.Generation != b.Generation || a.Interval != b.Interval || a.Draining != b.Draining || a.Version != b.Version ||
 		a.Alive != b.Alive || a.Suspect != b.Suspect || a.Refused != b.Refused:
 		return changedFacts
 	case a.Sequence != b.Sequence || a.InFlight != b.InFlight || !a.Received.Equal(b.Received) ||

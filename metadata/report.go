@@ -14,6 +14,8 @@ const (
 	MaxPartitions = 1 << 17
 	// MaxInterval bounds the time between two reports that a node may announce: three of them are its timeout.
 	MaxInterval = 10 * time.Second
+	// MaxVersionBytes bounds a node's version. A router cuts a longer one.
+	MaxVersionBytes = 64
 )
 
 // Report is what one node says of itself at one moment: the domain form of a heartbeat.
@@ -47,6 +49,8 @@ type Report struct {
 	// Misplaced and Dropped are whole in every report, partial ones too.
 	Misplaced []Misplaced
 	Dropped   []Dropped
+	// Version is what the node was built from, for people to read. At most MaxVersionBytes.
+	Version string
 }
 
 // Validate reports every field that no node may say, by name and value.
@@ -72,6 +76,9 @@ func (r Report) Validate() error {
 	}
 	if r.InFlight < 0 {
 		bad("in_flight", r.InFlight, "0 or more")
+	}
+	if len(r.Version) > MaxVersionBytes {
+		bad("version", fmt.Sprintf("a text of %d bytes", len(r.Version)), fmt.Sprintf("cut to %d", MaxVersionBytes))
 	}
 	seen := make(map[Partition]bool, len(r.Replicas))
 	for i := range r.Replicas {

@@ -81,6 +81,8 @@ type Node struct {
 	// Misplaced and Dropped are what it has counted since it started.
 	Misplaced []Misplaced
 	Dropped   []Dropped
+	// Version is what it was built from, for people to read; empty when it does not say.
+	Version string
 	// Received is when its newest report came, by the clock of whoever keeps the view.
 	Received time.Time
 	// Alive is false once it was silent for the node timeout.
@@ -183,7 +185,7 @@ func (n *Node) merge(r Report, limits Limits, now time.Time) *Node {
 	if r.Sequence > n.Sequence {
 		m.Application, m.Address, m.Rack = r.Application, r.Address, r.Rack
 		m.Sequence, m.Generation, m.Interval, m.InFlight = r.Sequence, r.Generation, r.Interval, r.InFlight
-		m.Draining, m.Misplaced, m.Dropped = r.Draining, r.Misplaced, r.Dropped
+		m.Draining, m.Misplaced, m.Dropped, m.Version = r.Draining, r.Misplaced, r.Dropped, r.Version
 		m.Received, m.Alive, m.Suspect, m.Refused, m.goneAt = now, true, false, false, time.Time{}
 		m.patience = max(limits.SuspectAfter, MissedReports*r.Interval)
 		m.timeout = max(limits.NodeTimeout, MissedReports*r.Interval)

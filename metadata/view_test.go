@@ -276,6 +276,7 @@ func TestValidateNamesEveryBadField(t *testing.T) {
 		"address":              {},
 		"interval":             {Interval: 11 * time.Second},
 		"in_flight":            {InFlight: -1},
+		"version":              {Version: strings.Repeat("v", MaxVersionBytes+1)},
 		"replicas[0] (/0)":     {Replicas: with(func(r *Replica) { r.Store = "" })},
 		"partition: -1":        {Replicas: with(func(r *Replica) { r.Partition.Partition = -1 })},
 		"partition: 131072":    {Replicas: with(func(r *Replica) { r.Partition.Partition = MaxPartitions })},

@@ -49,6 +49,8 @@ type Config struct {
 	Advertised string
 	// Rack is where the node stands. Standbys go to other racks first.
 	Rack string
+	// Version is what the program was built from, which routers show. Default: none.
+	Version string
 	// Capacity is the node's share of tasks relative to others. Default 1, at most 1000.
 	Capacity int
 	// Routers are the routers' addresses, host:port. Names are resolved again at each connection. None is allowed: callers

@@ -172,7 +172,7 @@ func (n *Node) report(full bool) *iqv1.HeartbeatRequest {
 		Node: n.cfg.NodeID, Incarnation: int64(n.incarnation), Sequence: n.sequence.Add(1), Application: n.application,
 		Address: n.address, Rack: n.cfg.Rack, Full: full,
 		Interval: durationpb.New(n.cfg.ReportInterval), InFlight: n.serving.InFlight(),
-		Draining: n.drain.begun(),
+		Draining: n.drain.begun(), Version: n.cfg.Version,
 	}
 	up := n.up.Load()
 	if up == nil {

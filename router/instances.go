@@ -18,7 +18,7 @@ func instanceToProto(in *metadata.Instance, store string) *iqv1.Instance {
 		ActiveStores: in.ActiveStores, StandbyStores: in.StandbyStores,
 		Replicas: statusesToProto(in.Replicas), LastHeard: durationpb.New(in.LastHeard),
 		Sequence: in.Sequence, Draining: in.Draining, Interval: durationpb.New(in.Interval), InFlight: in.InFlight, Refused: in.Refused,
-		Inputs: inputsToProto(in.Replicas), Misplaced: misplacedToProto(in.Misplaced, store), Dropped: droppedToProto(in.Dropped),
+		Inputs: inputsToProto(in.Replicas), Misplaced: misplacedToProto(in.Misplaced, store), Dropped: droppedToProto(in.Dropped), Version: in.Version,
 	}
 }
 

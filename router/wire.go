@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/iqgate/iqgate/iqerr"
@@ -21,7 +22,10 @@ func reportFromProto(m *iqv1.HeartbeatRequest) (metadata.Report, error) {
 		Application: m.GetApplication(), Address: m.GetAddress(), Rack: m.GetRack(),
 		Generation: metadata.Generation(m.GetGeneration()), Full: m.GetFull(), Leaving: m.GetLeaving(),
 		Interval: m.GetInterval().AsDuration(), InFlight: m.GetInFlight(), Hosts: hostsFromProto(m.GetHosts()),
-		Draining: m.GetDraining(),
+		Draining: m.GetDraining(), Version: m.GetVersion(),
+	}
+	if len(r.Version) > metadata.MaxVersionBytes {
+		r.Version = strings.ToValidUTF8(r.Version[:metadata.MaxVersionBytes], "")
 	}
 	inputs := make(map[metadata.Partition]metadata.Position, len(m.GetInputs()))
 	for _, in := range m.GetInputs() {

@@ -64,7 +64,7 @@ export function createLookup() {
       ? [el("p", "verdict good", el("strong", "", "Found"), where, el("span", "quiet", a.format ?? "")), el("pre", "value", typeof a.value === "string" ? a.value : JSON.stringify(a.value, null, 2))]
       : [el("p", "verdict", el("strong", "", "Not found"), where)];
     if (served) {
-      const rows = [["Position", `${exact(served.position)} of ${exact(Math.max(served.position, served.end_position))}`]];
+      const rows = [["Position", served.offset_lag === 0 ? exact(served.position) : `${exact(served.position)} of ${exact(served.end_position)}`]];
       if (a.timestamp_ms != null) rows.push(["Record of", new Date(a.timestamp_ms).toISOString()]);
       for (const o of a.input_position ?? []) rows.push([`Input ${o.topic}-${o.partition}`, exact(o.offset)]);
       parts.push(by(served), el("dl", "facts", ...rows.map(([k, v]) => el("div", "", el("dt", "", k), el("dd", "", v)))));
@@ -79,11 +79,12 @@ export function createLookup() {
   function refused(status) {
     const detail = (type) => status.details?.find((d) => d["@type"] === type);
     const refusals = detail(REFUSALS);
-    const [headline, ...rest] = String(status.message ?? "The router refused.").split("\n");
+    const message = String(status.message ?? "The router refused.");
     const reason = detail(ERROR_INFO)?.reason ?? "Refused";
     const candidates = (refusals?.candidates ?? []).map((c) => ({ rank: c.rank ?? 0, why: c.why ?? "", replica: fromProto(c.replica ?? {}) }));
     const attempts = (refusals?.attempts ?? []).map((t) => ({ node: t.node, reason: t.reason, message: t.message ?? t.code, elapsed_ms: seconds(t.elapsed) ?? 0 }));
-    problem(reason, candidates.length ? headline : [headline, ...rest].join(" "));
+    const list = Math.min(...candidates.map((c) => message.indexOf(`: ${c.replica.node} (`)).filter((i) => i > 0)); // told below, one by one
+    problem(reason, message.slice(0, Number.isFinite(list) ? list : undefined));
     out.append(...why(candidates, attempts, null));
   }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/plugin/kslog"
 
+	"github.com/iqgate/iqgate/cmd/internal/build"
 	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/node"
 	"github.com/iqgate/iqgate/reload"
@@ -43,10 +44,8 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	// 2. Log, garbage collector, and a planned crash if a test wants one.
 	log := s.log.Logger(stderr)
 	cfg := s.node
-	cfg.Logger = log
-	if s.log.Level.Level() <= slog.LevelDebug {
-		cfg.KafkaOptions = append(cfg.KafkaOptions, kgo.WithLogger(kslog.New(log)))
-	}
+	cfg.Logger, cfg.Version = log, build.Short()
+	cfg.KafkaOptions = append(cfg.KafkaOptions, kgo.WithLogger(kafkaLog{kslog.New(log), &s.log.Level}))
 	cfg.Step = s.crash.step
 	kafkaFiles, err := s.secure(&cfg, log)
 	if err != nil {
@@ -75,6 +74,11 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, err)
 		return exitError
 	}
+	port, err := s.openAdmin(ctx, n, log)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "iqnode: %v\n", err)
+		return exitError
+	}
 	_, _ = fmt.Fprintf(stdout, "iqnode %s listening at %s\n", cfg.NodeID, n.Address())
 
 	// 5. Work until the signal: wait for Kafka and the topics, join the group, process, serve; then commit and leave.
@@ -83,6 +87,11 @@ func Main(args, env []string, stdout, stderr io.Writer) int {
 	if kafkaFiles != nil {
 		followers.Go(func() { _ = reload.Follow(following, 0, log, kafkaFiles) }) // it fails for a bad interval alone
 	}
+	followers.Go(func() {
+		if err := port.Run(following); err != nil {
+			log.Error("operators get no answers any more", slog.Any("error", err))
+		}
+	})
 	err = n.Run(ctx)
 	endFollowing()
 	followers.Wait()

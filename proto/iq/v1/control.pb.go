@@ -51,8 +51,10 @@ type HeartbeatRequest struct {
 	// draining says that the node hands its tasks over before it leaves; it serves meanwhile.
 	Draining bool `protobuf:"varint,16,opt,name=draining,proto3" json:"draining,omitempty"`
 	// misplaced and dropped are whole in every report.
-	Misplaced     []*Misplaced `protobuf:"bytes,17,rep,name=misplaced,proto3" json:"misplaced,omitempty"`
-	Dropped       []*Dropped   `protobuf:"bytes,18,rep,name=dropped,proto3" json:"dropped,omitempty"`
+	Misplaced []*Misplaced `protobuf:"bytes,17,rep,name=misplaced,proto3" json:"misplaced,omitempty"`
+	Dropped   []*Dropped   `protobuf:"bytes,18,rep,name=dropped,proto3" json:"dropped,omitempty"`
+	// version is what the node was built from, for people to read. A router keeps the first 64 bytes of it.
+	Version       string `protobuf:"bytes,19,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -211,6 +213,13 @@ func (x *HeartbeatRequest) GetDropped() []*Dropped {
 		return x.Dropped
 	}
 	return nil
+}
+
+func (x *HeartbeatRequest) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // HostMap is the whole assignment as one generation's leader made it (KIP-535's AssignmentInfo).
@@ -669,7 +678,7 @@ var File_iq_v1_control_proto protoreflect.FileDescriptor
 
 const file_iq_v1_control_proto_rawDesc = "" +
 	"\n" +
-	"\x13iq/v1/control.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14iq/v1/metadata.proto\x1a\x11iq/v1/query.proto\"\xfb\x04\n" +
+	"\x13iq/v1/control.proto\x12\x05iq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x14iq/v1/metadata.proto\x1a\x11iq/v1/query.proto\"\x95\x05\n" +
 	"\x10HeartbeatRequest\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12 \n" +
 	"\vincarnation\x18\x02 \x01(\x03R\vincarnation\x12\x1a\n" +
@@ -691,7 +700,8 @@ const file_iq_v1_control_proto_rawDesc = "" +
 	"\x05hosts\x18\x0f \x01(\v2\x0e.iq.v1.HostMapR\x05hosts\x12\x1a\n" +
 	"\bdraining\x18\x10 \x01(\bR\bdraining\x12.\n" +
 	"\tmisplaced\x18\x11 \x03(\v2\x10.iq.v1.MisplacedR\tmisplaced\x12(\n" +
-	"\adropped\x18\x12 \x03(\v2\x0e.iq.v1.DroppedR\adropped\"L\n" +
+	"\adropped\x18\x12 \x03(\v2\x0e.iq.v1.DroppedR\adropped\x12\x18\n" +
+	"\aversion\x18\x13 \x01(\tR\aversion\"L\n" +
 	"\aHostMap\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x03R\n" +

@@ -154,7 +154,9 @@ type Instance struct {
 	// misplaced are the input partitions with records that lookups by key cannot find.
 	Misplaced []*Misplaced `protobuf:"bytes,20,rep,name=misplaced,proto3" json:"misplaced,omitempty"`
 	// dropped are the records that sinks' partitioners sent nowhere, by sink.
-	Dropped       []*Dropped `protobuf:"bytes,21,rep,name=dropped,proto3" json:"dropped,omitempty"`
+	Dropped []*Dropped `protobuf:"bytes,21,rep,name=dropped,proto3" json:"dropped,omitempty"`
+	// version is what the node was built from, for people to read; empty when it does not say.
+	Version       string `protobuf:"bytes,22,opt,name=version,proto3" json:"version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -334,6 +336,13 @@ func (x *Instance) GetDropped() []*Dropped {
 		return x.Dropped
 	}
 	return nil
+}
+
+func (x *Instance) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
 }
 
 // ReplicaInput is the input position of one replica.
@@ -1347,7 +1356,7 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12#\n" +
 	"\rstandbys_only\x18\x02 \x01(\bR\fstandbysOnly\"F\n" +
 	"\x15ListInstancesResponse\x12-\n" +
-	"\tinstances\x18\x01 \x03(\v2\x0f.iq.v1.InstanceR\tinstances\"\xad\x06\n" +
+	"\tinstances\x18\x01 \x03(\v2\x0f.iq.v1.InstanceR\tinstances\"\xc7\x06\n" +
 	"\bInstance\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x12\n" +
@@ -1373,7 +1382,8 @@ const file_iq_v1_metadata_proto_rawDesc = "" +
 	"\arefused\x18\x12 \x01(\bR\arefused\x12+\n" +
 	"\x06inputs\x18\x13 \x03(\v2\x13.iq.v1.ReplicaInputR\x06inputs\x12.\n" +
 	"\tmisplaced\x18\x14 \x03(\v2\x10.iq.v1.MisplacedR\tmisplaced\x12(\n" +
-	"\adropped\x18\x15 \x03(\v2\x0e.iq.v1.DroppedR\adropped\"z\n" +
+	"\adropped\x18\x15 \x03(\v2\x0e.iq.v1.DroppedR\adropped\x12\x18\n" +
+	"\aversion\x18\x16 \x01(\tR\aversion\"z\n" +
 	"\fReplicaInput\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\tR\x05store\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\x05R\tpartition\x126\n" +
