@@ -71,6 +71,10 @@ test-java: ## Run the tests beside a real Kafka Streams application (minutes; ne
 test-browser: ## Look at the dashboard with a real browser (needs Chromium; SCREENSHOTS=<folder> keeps pictures).
 	$(GOTEST) -tags browser -timeout 15m -count=1 -p 1 -run 'Browser|Seen|Keys' ./dashboard ./cmd/iqrouter
 
+.PHONY: test-http
+test-http: ## Run the commands of docs/http.md, and schemathesis against the HTTP side (needs curl, jq, and Python with venv).
+	$(GOTEST) -tags http -timeout 10m -count=1 -run 'TheCommandsOfTheDocumentation|Schemathesis' ./cmd/iqrouter
+
 .PHONY: race
 race: ## Run layers 1 to 4 under the race detector.
 	$(GOTEST) -race -tags $(TAGS) -timeout 15m $(PKG)

@@ -72,6 +72,13 @@ func describe() ([]byte, error) {
 			},
 		},
 	}
+	components["Event"] = schema{
+		"type": "object", "description": "A server-sent event. Its data is the JSON of Read, RowAnswer (entry, removed), CurrentAnswer, EventPositions (end) or Status (error).",
+		"properties": schema{
+			"id": schema{"type": "string", "pattern": positionsPattern}, "retry": schema{"type": "integer"}, "data": schema{"type": "string"},
+			"event": oneOf(eventRead, eventEntry, eventRemoved, eventCurrent, eventEnd, eventError),
+		},
+	}
 	t := types{components}
 	for _, stream := range []any{rowAnswer{}, endAnswer{}, failureAnswer{}, currentAnswer{}, eventPositions{}} {
 		t.of(reflect.TypeOf(stream))
@@ -134,7 +141,11 @@ func (rt *route) describe(t types) schema {
 
 func (rt *route) describeAnswer(t types) schema {
 	if rt.content != "" {
-		return schema{"description": "A stream.", "content": schema{rt.content: schema{"schema": schema{"type": "string"}, "example": rt.example}}}
+		part := schema{"type": "string"} // lines of JSON
+		if rt.content == mediaEvents {
+			part = reference("Event")
+		}
+		return schema{"description": "A stream.", "content": schema{rt.content: schema{"schema": part, "example": rt.example}}}
 	}
 	content := schema{mediaJSON: schema{"schema": t.of(reflect.TypeOf(rt.answer))}}
 	if !rt.raw {

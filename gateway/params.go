@@ -33,6 +33,7 @@ type param struct {
 // texts of schemas.
 const (
 	durationPattern  = `^(0|[0-9]{1,6}(ms|s|m|h))$`
+	positivePattern  = `^[1-9][0-9]{0,5}(ms|s|m|h)$`
 	timePattern      = `^(-?[0-9]{1,15}|-?[0-9]{1,6}(ms|s|m|h)|[0-9]{4}-[01][0-9]-[0-3][0-9]T.*)$`
 	timesPattern     = `^[^.]*\.\..*$`
 	atLeastPattern   = `^[a-zA-Z0-9._-]+/[0-9]{1,9}@[0-9]{1,18}$`
@@ -108,7 +109,7 @@ var (
 	}
 	timeoutParam = param{
 		name: "timeout", in: inQuery, doc: "how long the answer may take, its wait included (default: the server's, and none for streams)",
-		schema: pattern(durationPattern), read: func(r *request, text string) (err error) {
+		schema: pattern(positivePattern), read: func(r *request, text string) (err error) {
 			if r.timeout, err = parseDuration(text); err == nil && r.timeout == 0 {
 				err = errors.New("must be more than 0s")
 			}
