@@ -16,7 +16,7 @@ const inMemory = "passthrough:///up"
 // TestCommandLines runs each line of testdata as a command and compares what it prints and its exit code. Arguments are
 // split at blanks; two single quotes are an empty one. Each runs in a bubble, so that times measured are 0s.
 func TestCommandLines(t *testing.T) {
-	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+	datadriven.Walk(t, "testdata/commands", func(t *testing.T, path string) {
 		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd != "iqctl" {

@@ -13,7 +13,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
-	code := run(ctx, os.Args[1:], &app{out: os.Stdout, errs: os.Stderr, getenv: os.Getenv})
+	a := &app{out: os.Stdout, errs: os.Stderr, getenv: os.Getenv}
+	if isTerminal(os.Stdin, a.getenv) && isTerminal(os.Stdout, a.getenv) {
+		a.terminal = func() (*screen, error) { return openScreen(os.Stdin, os.Stdout) }
+	}
+	code := run(ctx, os.Args[1:], a)
 	stop()
 	os.Exit(code)
 }

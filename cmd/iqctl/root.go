@@ -27,7 +27,8 @@ const (
 type app struct {
 	out, errs io.Writer
 	getenv    func(string) string
-	dial      []grpc.DialOption // tests lead the client to servers in memory
+	terminal  func() (*screen, error) // takes the terminal over; nil where there is none
+	dial      []grpc.DialOption       // tests lead the client to servers in memory
 
 	routers string
 	output  string
@@ -79,7 +80,7 @@ Exit codes:
 	root.AddCommand(newExplainCommand(a))
 	root.AddCommand(newDrainCommand(a), newVerifyCommand(a))
 	root.AddCommand(newStatusCommand(a))
-	root.AddCommand(newLagCommand(a))
+	root.AddCommand(newLagCommand(a), newTopCommand(a))
 	root.AddCommand(newMetadataCommand(a))
 	root.AddCommand(newImportCheckCommand(a))
 	root.AddCommand(newDemoCommand())

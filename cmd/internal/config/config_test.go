@@ -70,6 +70,7 @@ func errorIf(is bool, text string) error {
 // T/c.yaml. It prints what the command line asked for, or what differs from the defaults.
 func TestLoad(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		t.Helper()
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			dir := t.TempDir()
 			head, file, hasFile := strings.Cut(d.Input+"\n", "file:\n")
@@ -167,8 +168,8 @@ func TestTheSchemaAllowsTheDefaults(t *testing.T) {
 			t.Errorf("%s: in the schema: %t", s.Name, ok)
 		}
 		patterns := []string{property.Pattern}
-		for _, any := range property.AnyOf {
-			patterns = append(patterns, any.Pattern)
+		for _, one := range property.AnyOf {
+			patterns = append(patterns, one.Pattern)
 		}
 		for _, pattern := range patterns {
 			if text, isText := property.Default.(string); isText && pattern != "" {

@@ -63,14 +63,14 @@ func (e *FaultsError) Error() string {
 // with every fault. Who asks for the help, the version, the schema or the reference gets that whatever else is wrong.
 func (p *Program) Load(args, env []string) (*Loaded, error) {
 	line := p.parseArgs(args)
-	switch {
-	case line.ask == askHelp:
+	switch line.ask {
+	case askHelp:
 		return &Loaded{Answer: p.help()}, nil
-	case line.ask == askVersion:
+	case askVersion:
 		return &Loaded{Answer: build.Version(p.Name) + "\n"}, nil
-	case line.ask == askSchema:
+	case askSchema:
 		return &Loaded{Answer: p.Schema()}, nil
-	case line.ask == askDoc:
+	case askDoc:
 		return &Loaded{Answer: p.Markdown()}, nil
 	}
 	l, err := p.resolve(line, variables(env, p.prefix()))

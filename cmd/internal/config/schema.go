@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"strconv"
 	"strings"
 )
@@ -69,9 +70,7 @@ func (s *Setting) bounds(o object) {
 		within["maximum"] = s.most
 	}
 	if s.other == "" {
-		for name, v := range within {
-			o[name] = v
-		}
+		maps.Copy(o, within)
 		return
 	}
 	other, _ := s.parse(s.other)

@@ -44,5 +44,5 @@ func write(folder, program string, g config.Generated) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, []byte(now), 0o644)
+	return os.WriteFile(path, []byte(now), 0o644) //nolint:gosec // documentation is for all to read
 }
