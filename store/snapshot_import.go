@@ -108,7 +108,7 @@ func (im *Import) open() (err error) {
 		return openError(err)
 	}
 	im.sw = s.db.NewStreamWriter()
-	if err := im.sw.Prepare(); err != nil {
+	if err := im.sw.PrepareIncremental(); err != nil {
 		im.sw.Cancel()
 		return errors.Join(err, s.db.Close())
 	}
