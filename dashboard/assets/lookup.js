@@ -1,6 +1,6 @@
 // A lookup by the router's JSON gateway, its answer, and why that replica answered and the others did not.
 
-import { el, exact, mark, offsets, ROLE_WORDS, set, time } from "./format.js";
+import { clock, el, exact, mark, offsets, ROLE_WORDS, set, time } from "./format.js";
 import { headers } from "./feed.js";
 
 const REFUSALS = "type.googleapis.com/iq.v1.ReplicaRefusals";
@@ -45,7 +45,7 @@ export function createLookup() {
       show = () => problem("No answer", "The router cannot be reached.");
     }
     if (mine !== asked) return; // a newer one is under way
-    set($("took"), `${time(performance.now() - began)} there and back`);
+    set($("took"), `${time(performance.now() - began)} there and back, at ${clock(Date.now())}`);
     show();
     out.hidden = false;
     out.focus({ preventScroll: true });
