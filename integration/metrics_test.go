@@ -140,10 +140,18 @@ func TestMetricsAreWhatMetadataAndCallersSee(t *testing.T) {
 				return nil
 			}
 		}
-		a, b := c.StartNode("a", fail), c.StartNode("b")
+		a, b := c.StartNode("a", fail), c.StartNode("b", fail)
 		nodes := []*bubble.Node{a, b}
 		cl := c.Client()
 		defer cl.Close()
+		c.Eventually(time.Minute, "each node runs half of the tasks", func() error {
+			for _, n := range nodes {
+				if got := ofNode(t, n).sum("iqgate_node_replica_state", `role="active"`, `state="running"`); got != partitions/2 {
+					return fmt.Errorf("%s runs %v", n.ID, got)
+				}
+			}
+			return nil
+		})
 		for i := range keys {
 			if err := bubble.Produce(t.Context(), cl, "in", fmt.Sprint("k", i), "x"); err != nil {
 				t.Fatal(err)
@@ -171,6 +179,10 @@ func TestMetricsAreWhatMetadataAndCallersSee(t *testing.T) {
 			}
 			return nil
 		})
+
+		if got := both("iqgate_node_restore_remaining_offsets") + both("iqgate_node_restore_passed_offsets"); got != 0 {
+			t.Errorf("what runs is shown as being restored: %v offsets", got)
+		}
 
 		// 1. Lags and states as the metadata services tell them at this moment of the bubble.
 		c.Eventually(10*time.Second, "metrics are what metadata says", func() error {
@@ -301,7 +313,10 @@ func TestMetricsOfANodeWithoutKafka(t *testing.T) {
 		defer c.Close()
 		r := c.StartRouter("r")
 		a := c.StartNode("a")
-		c.Eventually(20*time.Second, "active", func() error {
+		c.Eventually(20*time.Second, "active, and ends are learned", func() error {
+			if _, ok := ofNode(t, a)["iqgate_node_lag_sample_age_seconds"]; !ok {
+				return errors.New("no end was learned")
+			}
 			_, err := getCount(t.Context(), r.Query(), "k", strong())
 			return err
 		})

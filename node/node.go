@@ -259,9 +259,17 @@ func (n *Node) newServer() *grpc.Server {
 	iqv1.RegisterVerifyServiceServer(srv, newVerifyServer(n))
 	healthpb.RegisterHealthServer(srv, n.health)
 	n.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	n.setServices(healthpb.HealthCheckResponse_NOT_SERVING)
 	n.health.SetServingStatus(aliveService(metadata.NodeID(n.cfg.NodeID)), healthpb.HealthCheckResponse_SERVING)
 	reflection.Register(srv)
 	return srv
+}
+
+// setServices says by the health service whether the node answers queries: from its first assignment on, until it ends.
+func (n *Node) setServices(status healthpb.HealthCheckResponse_ServingStatus) {
+	for _, service := range []string{iqv1.QueryService_ServiceDesc.ServiceName, iqv1.MetadataService_ServiceDesc.ServiceName} {
+		n.health.SetServingStatus(service, status)
+	}
 }
 
 // runKafka is everything that needs Kafka, from waiting for it to leaving the group.
@@ -432,6 +440,7 @@ func (n *Node) newMember(up *running, held *group.Lease) *group.Member {
 			up.awaited.Store(&a.Given.Awaited)
 			up.staying.Store(othersStaying(a.Assignment, metadata.NodeID(n.cfg.NodeID)))
 			up.worker.assigned(a)
+			n.setServices(healthpb.HealthCheckResponse_SERVING)
 			n.roles.announce()
 			n.words.changed.announce() // what was said of somebody may be said of a member now
 		},

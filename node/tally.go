@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/iqgate/iqgate/metadata"
 	"github.com/iqgate/iqgate/store"
 	"github.com/iqgate/iqgate/tally"
 )
@@ -48,7 +49,8 @@ func (n *Node) Tally(now time.Time) tally.Node {
 // tally is the replica as a scrape tells it.
 func (r *replica) tally(now time.Time) tally.Replica {
 	t := tally.Replica{Replica: r.Report(now), Assigned: r.released.Load() == 0}
-	t.Restore = tally.Restore{Done: r.caughtUp.Load(), From: unknownOffset, At: t.Lag.Position, End: r.restoreEnd.Load()}
+	done := r.caughtUp.Load() || t.State == metadata.StateRunning // an active runs before its tail has heard of the end
+	t.Restore = tally.Restore{Done: done, From: unknownOffset, At: t.Lag.Position, End: r.restoreEnd.Load()}
 	if t.Restore.End == unknownOffset {
 		t.Restore.End = t.Lag.End
 	}

@@ -114,6 +114,7 @@ type running struct {
 	*process.Process
 	bench *bench
 	log   string
+	admin string // the address of its admin port, where a test asks it
 }
 
 func (r *running) output() string {

@@ -11,10 +11,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/iqgate/iqgate/cmd/internal/admin"
 	"github.com/iqgate/iqgate/cmd/internal/memory"
+	"github.com/iqgate/iqgate/metrics"
 	"github.com/iqgate/iqgate/router"
 )
 
@@ -73,12 +76,27 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 		return exitBadConfig
 	}
 
+	port, err := s.admin.Open(ctx, "iqrouter", metrics.NewRouter(r.Tally, r.View), func(now time.Time) admin.Status {
+		t := r.Tally(now)
+		return admin.RouterStatus(&t)
+	}, &s.log.Level, log)
+	if err != nil {
+		_, _ = fmt.Fprintf(stderr, "iqrouter: %v\n", err)
+		return exitError
+	}
+
 	// 3. Listen, say where, and serve until the signal: nodes report, callers read. Then let reads finish and end; those of the
 	// HTTP side first, since the router answers them.
 	g, ctx := errgroup.WithContext(ctx)
 	reads, endRouter := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRouter()
-	g.Go(func() error { return r.Run(reads) })
+	watched, endAdmin := context.WithCancel(context.WithoutCancel(ctx))
+	defer endAdmin()
+	g.Go(func() error { return port.Run(watched) })
+	g.Go(func() error {
+		defer endAdmin() // operators see it end
+		return r.Run(reads)
+	})
 	g.Go(func() error {
 		defer endRouter()
 		return front.run(ctx, stdout)

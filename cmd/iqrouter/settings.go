@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/iqgate/iqgate/cmd/internal/admin"
 	"github.com/iqgate/iqgate/cmd/internal/config"
 	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/cmd/internal/secure"
@@ -18,6 +19,7 @@ type settings struct {
 	router router.Config
 	links  secure.Files
 	http   string // where the HTTP side listens; empty for none
+	admin  admin.Settings
 	log    config.Log
 }
 
@@ -48,6 +50,7 @@ func (s *settings) program() *config.Program {
 			{Title: "Nodes", Settings: s.nodeSettings()},
 			{Title: "Reads", Settings: s.readSettings()},
 			{Title: "TLS, and who may do what", Settings: s.links.Settings()},
+			{Title: "The admin port", Settings: s.admin.Declare()},
 			{Title: "Log", Settings: s.log.Settings("")},
 		},
 		Check: func() error { return errors.Join(s.links.Check(), s.router.Validate()) },

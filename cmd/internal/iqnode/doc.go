@@ -3,6 +3,7 @@
 //
 //   - iqnode.go is the life of the process, from top to bottom.
 //   - settings.go declares every setting; package config takes their values from flags, environment and file.
+//   - admin.go is the port for operators, and the Kafka client's log, whose level they set.
 //   - secure.go reads the files about TLS, SASL and who may do what.
 //   - crash.go ends the process in the middle of a commit, for fault tests.
 package iqnode

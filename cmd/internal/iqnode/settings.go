@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/iqgate/iqgate/cmd/internal/admin"
 	"github.com/iqgate/iqgate/cmd/internal/config"
 	"github.com/iqgate/iqgate/cmd/internal/memory"
 	"github.com/iqgate/iqgate/cmd/internal/secure"
@@ -20,6 +21,7 @@ type settings struct {
 	node  node.Config
 	links secure.Files
 	kafka secure.Kafka
+	admin admin.Settings
 	log   config.Log
 	crash crashPlan
 }
@@ -57,6 +59,7 @@ func (s *settings) program() *config.Program {
 		{Title: "Reads", Settings: s.readSettings()},
 		{Title: "TLS, and who may do what", Settings: s.links.Settings()},
 		{Title: "TLS and SASL to Kafka", Settings: s.kafka.Settings()},
+		{Title: "The admin port", Settings: s.admin.DeclareNode()},
 		{Title: "Log", Settings: s.log.Settings(" (with the Kafka client's log)")},
 	}}
 }
