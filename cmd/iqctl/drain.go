@@ -34,7 +34,7 @@ type drainJSON struct {
 }
 
 func (a *app) drain(ctx context.Context, cmd *cobra.Command, node string) error {
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}

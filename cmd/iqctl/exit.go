@@ -27,16 +27,30 @@ const (
 	exitNotServed   = 9
 )
 
-const exitHelp = `  0  done
-  1  an error that none of these is
-  2  the command line or the request is wrong
-  3  get, mget, asof, window, session, versions: the store has no such key, or not then
-  4  replicas live, but none is within the policy or has reached the position
-  5  nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout
-  6  scan, watch: it cannot be gone on from the page token or the position; begin anew
-  7  the credentials are not accepted, or do not allow it
-  8  verify: a replica differs from its changelog or from another one, or is damaged
-  9  import-check: not everything would be served`
+// exitCodes is what each code says. The help and docs/iqctl.md show it.
+var exitCodes = []struct {
+	code int
+	says string
+}{
+	{exitOK, "done"},
+	{exitError, "an error that none of these is"},
+	{exitUsage, "the command line or the request is wrong"},
+	{exitNotFound, "get, mget, asof, window, session, versions: the store has no such key, or not then"},
+	{exitStale, "replicas live, but none is within the policy or has reached the position"},
+	{exitUnavailable, "nobody could answer: unreachable, not ready, no active, no replica, overloaded, timeout"},
+	{exitLost, "scan, watch: it cannot be gone on from the page token or the position; begin anew"},
+	{exitDenied, "the credentials are not accepted, or do not allow it"},
+	{exitDiffers, "verify: a replica differs from its changelog or from another one, or is damaged"},
+	{exitNotServed, "import-check: not everything would be served"},
+}
+
+func exitHelp() string {
+	var lines []string
+	for _, c := range exitCodes {
+		lines = append(lines, fmt.Sprintf("  %d  %s", c.code, c.says))
+	}
+	return strings.Join(lines, "\n")
+}
 
 // errNotFound ends a get of an absent key. All that is to be said has been printed.
 var errNotFound = errors.New("not found")

@@ -18,16 +18,13 @@ import (
 	"github.com/iqgate/iqgate/kafka"
 )
 
-// brokersEnv names Kafka's bootstrap addresses where --brokers does not.
-const brokersEnv = "IQCTL_BROKERS"
-
 // errNotServed ends an import-check that found something that would not be served. All that is to be said has been printed.
 var errNotServed = errors.New("not everything would be served")
 
 // importCheck is the command's flags.
 type importCheck struct {
-	brokers, file string
-	draft         bool
+	file  string
+	draft bool
 }
 
 func newImportCheckCommand(a *app) *cobra.Command {
@@ -37,7 +34,7 @@ func newImportCheckCommand(a *app) *cobra.Command {
 		Short: "Say what a node in replica mode would serve of a Kafka Streams application",
 		Long: `import-check reads the topics of a Kafka Streams application and says what nodes in replica mode (iqnode --replica)
 would serve of it: each store with its kind, partitions and retention, what is missing, and what looks wrong. It asks Kafka, not a
-router, and writes nothing.
+router, and writes nothing. TLS and SASL are set as for iqnode; a password in $IQCTL_KAFKA_PASSWORD or a file.
 
 Without --file it looks at every changelog of the application; what no topic tells, such as the size of windows, it cannot know.
 With --file it judges the stores as the file configures them. --draft prints such a file, to be completed.
@@ -50,24 +47,15 @@ It ends with 9 when a store that the application's users could ask for would not
 		RunE: func(cmd *cobra.Command, args []string) error { return a.importCheck(cmd.Context(), args[0], o) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.brokers, "brokers", "", "Kafka's bootstrap addresses, host:port[,host:port...] (default $"+brokersEnv+")")
+	a.flags(f, groupKafka)
 	f.StringVar(&o.file, "file", "", "what a node would be given as --replica")
 	f.BoolVar(&o.draft, "draft", false, "print a file for iqnode --replica, with what the topics tell")
 	return cmd
 }
 
 func (a *app) importCheck(ctx context.Context, application string, o importCheck) error {
-	brokers := o.brokers
-	if brokers == "" {
-		brokers = a.getenv(brokersEnv)
-	}
-	if brokers == "" {
-		return usagef("--brokers is missing: Kafka's bootstrap addresses, or set $%s", brokersEnv)
-	}
-	for broker := range strings.SplitSeq(brokers, ",") {
-		if err := checkTarget(broker); err != nil {
-			return usagef("--brokers %q: %w", broker, err)
-		}
+	if len(a.brokers) == 0 {
+		return usagef("--brokers is missing: Kafka's bootstrap addresses, or set $IQCTL_BROKERS")
 	}
 	config := follow.Config{Application: application, Discover: true}
 	if o.file != "" {
@@ -89,14 +77,18 @@ func (a *app) importCheck(ctx context.Context, application string, o importCheck
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
-	cl, err := kgo.NewClient(kafka.Options(strings.Split(brokers, ","), "iqctl")...)
+	security, _, err := a.kafka.Load()
+	if err != nil {
+		return usagef("%w", err)
+	}
+	cl, err := kgo.NewClient(kafka.Options(a.brokers, "iqctl", security.Options()...)...)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
 	facts, err := follow.Read(ctx, kafka.NewInspector(cl, slog.New(slog.DiscardHandler)), config)
 	if err != nil {
-		return fmt.Errorf("brokers %s: %w", brokers, err)
+		return fmt.Errorf("brokers %s: %w", strings.Join(a.brokers, ","), err)
 	}
 	plan := follow.Resolve(config, facts)
 	switch {

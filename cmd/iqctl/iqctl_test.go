@@ -137,7 +137,7 @@ func TestHelpNamesEveryExitCode(t *testing.T) {
 	if code != exitOK {
 		t.Errorf("exit %d", code)
 	}
-	for c := exitOK; c <= exitLost; c++ {
+	for c := exitOK; c <= exitNotServed; c++ {
 		if !strings.Contains(stdout, fmt.Sprintf("\n  %d  ", c)) {
 			t.Errorf("exit code %d is not in the help:\n%s", c, stdout)
 		}

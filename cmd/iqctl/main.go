@@ -17,6 +17,7 @@ func main() {
 	if isTerminal(os.Stdin, a.getenv) && isTerminal(os.Stdout, a.getenv) {
 		a.terminal = func() (*screen, error) { return openScreen(os.Stdin, os.Stdout) }
 	}
+	a.progress = isTerminal(os.Stderr, a.getenv)
 	code := run(ctx, os.Args[1:], a)
 	stop()
 	os.Exit(code)

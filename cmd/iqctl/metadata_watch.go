@@ -59,7 +59,7 @@ type metadataJSON struct {
 
 func (a *app) watchMetadata(ctx context.Context, cmd *cobra.Command, store string, interval time.Duration, lags bool, most int64) error {
 	ended := ctx // by Ctrl-C
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}

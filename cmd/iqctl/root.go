@@ -18,26 +18,24 @@ import (
 )
 
 const (
-	routerEnv      = "IQCTL_ROUTER"
-	defaultRouter  = "127.0.0.1:7000"
-	defaultTimeout = 5 * time.Second
+	routerEnv     = "IQCTL_ROUTER"
+	defaultRouter = "127.0.0.1:7000"
 )
 
-// app is what all commands share: where to print, and the global flags.
+// app is what all commands share: where to print, and the settings.
 type app struct {
 	out, errs io.Writer
 	getenv    func(string) string
 	terminal  func() (*screen, error) // takes the terminal over; nil where there is none
+	progress  bool                    // errs is a terminal, on which long work shows how far it is
 	dial      []grpc.DialOption       // tests lead the client to servers in memory
 
-	routers string
-	output  string
-	timeout time.Duration
-	links   links
+	settings
 }
 
 // run executes one command line and gives the exit code.
 func run(ctx context.Context, args []string, a *app) int {
+	a.declare()
 	root := newRootCommand(a) //nolint:contextcheck // commands take ctx from cobra, which ExecuteContext gives it
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -55,7 +53,9 @@ func newRootCommand(a *app) *cobra.Command {
 		Long: `iqctl asks an iqgate router, or a node: both answer alike, a node for what it hosts.
 
 Exit codes:
-` + exitHelp,
+` + exitHelp() + `
+
+Each flag about whom to ask, TLS and Kafka may be an environment variable too, IQCTL_TLS_CA for --tls-ca; see "iqctl config print".`,
 		Example: `  iqctl get by-dest ATL --policy max_staleness=10s
   iqctl scan by-dest --prefix A --limit 10
   iqctl explain by-dest ATL --policy strong
@@ -69,11 +69,8 @@ Exit codes:
 	root.SetOut(a.out)
 	root.SetErr(a.errs)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, err) })
-	f := root.PersistentFlags()
-	f.StringVar(&a.routers, "router", "", "routers or nodes to ask, host:port[,host:port...] (default $"+routerEnv+" or "+defaultRouter+")")
-	f.StringVarP(&a.output, "output", "o", "table", "how to print: table, json, or, where values are read, raw: their bytes alone")
-	f.DurationVar(&a.timeout, "timeout", defaultTimeout, "how long a command may take, on top of --wait; scan, count, watch and drain take what they need unless it is given")
-	a.links.flags(root)
+	a.flags(root.PersistentFlags(), groupCommon)
+	a.flags(root.PersistentFlags(), groupLinks)
 	root.AddCommand(newGetCommand(a))
 	root.AddCommand(newMultiGetCommand(a), newScanCommand(a), newCountCommand(a), newWatchCommand(a))
 	root.AddCommand(newWindowCommand(a), newSessionCommand(a), newAsOfCommand(a), newVersionsCommand(a))
@@ -83,12 +80,16 @@ Exit codes:
 	root.AddCommand(newLagCommand(a), newTopCommand(a))
 	root.AddCommand(newMetadataCommand(a))
 	root.AddCommand(newImportCheckCommand(a))
-	root.AddCommand(newDemoCommand())
+	root.AddCommand(newDemoCommand(), newConfigCommand(a))
+	a.complete(root)
 	return root
 }
 
-// checkFlags checks the global flags that every command heeds.
+// checkFlags takes the settings, and checks those that not every command heeds alike.
 func (a *app) checkFlags(cmd *cobra.Command) error {
+	if err := a.load(cmd); err != nil {
+		return err
+	}
 	switch raw := cmd.Annotations[rawAnnotation] != ""; {
 	case a.output == "table" || a.output == "json" || raw && a.raw():
 	case raw:
@@ -96,30 +97,7 @@ func (a *app) checkFlags(cmd *cobra.Command) error {
 	default:
 		return usagef("--output %q: must be table or json", a.output)
 	}
-	if a.timeout <= 0 {
-		return usagef("--timeout %s: must be positive", a.timeout)
-	}
 	return nil
-}
-
-// targets are the routers to ask: of the flag, else of the environment, else the default.
-func (a *app) targets() ([]string, error) {
-	var targets []string
-	name, list := "--router", a.routers
-	if list == "" {
-		name, list = routerEnv, a.getenv(routerEnv)
-	}
-	if list == "" {
-		list = defaultRouter
-	}
-	for target := range strings.SplitSeq(list, ",") {
-		target = strings.TrimSpace(target)
-		if err := checkTarget(target); err != nil {
-			return nil, usagef("%s %q: %w", name, target, err)
-		}
-		targets = append(targets, target)
-	}
-	return targets, nil
 }
 
 // checkTarget accepts host:port, and what has a scheme as gRPC does.
@@ -150,8 +128,8 @@ func (a *app) connect(ctx context.Context, wait time.Duration) (_ context.Contex
 }
 
 // connectStream gives a client and a context that ends after --timeout only where that was given.
-func (a *app) connectStream(ctx context.Context, cmd *cobra.Command) (_ context.Context, _ *client.Client, done func(), _ error) {
-	if cmd.Flags().Changed("timeout") {
+func (a *app) connectStream(ctx context.Context) (_ context.Context, _ *client.Client, done func(), _ error) {
+	if a.timeoutGiven {
 		return a.connect(ctx, 0)
 	}
 	c, err := a.client()
@@ -162,16 +140,12 @@ func (a *app) connectStream(ctx context.Context, cmd *cobra.Command) (_ context.
 }
 
 func (a *app) client() (*client.Client, error) {
-	targets, err := a.targets()
-	if err != nil {
-		return nil, err
-	}
-	return a.clientOf(targets)
+	return a.clientOf(a.routers)
 }
 
 // clientOf is a client of servers by their addresses.
 func (a *app) clientOf(targets []string) (*client.Client, error) {
-	secured, err := a.links.options(a.getenv)
+	secured, err := a.links.options()
 	if err != nil {
 		return nil, err
 	}

@@ -157,7 +157,7 @@ prints the value of each row as it is, and a line feed; with --keys-only the key
 }
 
 func (a *app) scan(ctx context.Context, cmd *cobra.Command, s *scanFlags, store string) error {
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}
@@ -328,7 +328,7 @@ unless --timeout is given; --approximate allows an estimate for whole partitions
 }
 
 func (a *app) count(ctx context.Context, cmd *cobra.Command, s *scanFlags, approx bool, store string) error {
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}

@@ -53,18 +53,14 @@ RATE is the changelog offsets a second that a replica takes in; for an active, w
 }
 
 func (a *app) top(ctx context.Context, cmd *cobra.Command, interval time.Duration, count int64) error {
-	targets, err := a.targets()
-	if err != nil {
-		return err
-	}
 	ended := ctx // by Ctrl-C
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
 	t := &top{
-		view: newTopView(), source: strings.Join(targets, ","), interval: interval, count: count,
+		view: newTopView(), source: strings.Join(a.routers, ","), interval: interval, count: count,
 		told: func(ctx context.Context) iter.Seq2[*iqv1.WatchMetadataResponse, error] {
 			return c.WatchMetadata(ctx, "", interval)
 		},

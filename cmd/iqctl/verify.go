@@ -88,7 +88,7 @@ type otherJSON struct {
 }
 
 func (a *app) verify(ctx context.Context, cmd *cobra.Command, node string, f verifyFlags) error {
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}

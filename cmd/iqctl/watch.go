@@ -69,7 +69,7 @@ func (a *app) watch(ctx context.Context, cmd *cobra.Command, w *watchFlags, args
 		return err
 	}
 	ended := ctx // by Ctrl-C
-	ctx, c, done, err := a.connectStream(ctx, cmd)
+	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
 	}

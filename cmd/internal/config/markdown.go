@@ -15,7 +15,7 @@ func (p *Program) Markdown() string {
 			name, def := code(s.Name), code(s.Default)
 			switch {
 			case s.Kind == KindSecret:
-				name = code(p.variable(&s))
+				name = code(p.Variable(&s))
 			case s.Required:
 				def = "required"
 			}

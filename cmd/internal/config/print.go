@@ -24,7 +24,7 @@ environment, and that over the file.
 		for _, s := range g.Settings {
 			switch {
 			case s.Kind == KindSecret:
-				fmt.Fprintf(&b, "  %-33s %s (in the environment only)\n", p.variable(&s), s.Help)
+				fmt.Fprintf(&b, "  %-33s %s (in the environment only)\n", p.Variable(&s), s.Help)
 			case s.Default == "":
 				line(s.Name, s.Value, s.Help)
 			default:

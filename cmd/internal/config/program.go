@@ -73,15 +73,21 @@ func (p *Program) Load(args, env []string) (*Loaded, error) {
 	case askDoc:
 		return &Loaded{Answer: p.Markdown()}, nil
 	}
-	l, err := p.resolve(line, variables(env, p.prefix()))
+	l, err := p.resolve(line, env)
 	if err == nil && line.ask == askPrint {
 		l.Answer = l.Print()
 	}
 	return l, err
 }
 
+// Resolve does the same for a program that reads its command line itself; flags are the texts that it found, by name.
+func (p *Program) Resolve(flags map[string]string, env []string) (*Loaded, error) {
+	return p.resolve(commandLine{texts: flags}, env)
+}
+
 // resolve takes the values and checks them.
-func (p *Program) resolve(line commandLine, vars map[string]string) (*Loaded, error) {
+func (p *Program) resolve(line commandLine, env []string) (*Loaded, error) {
+	vars := variables(env, p.prefix())
 	l := &Loaded{Strangers: p.strangers(vars)}
 	faults := line.faults
 	file, named := line.config, "--config"
@@ -98,15 +104,15 @@ func (p *Program) resolve(line commandLine, vars map[string]string) (*Loaded, er
 		v := Value{Setting: s, Text: s.Default}
 		if text, ok := line.texts[s.Name]; ok {
 			v.Text, v.Origin = text, "--"+s.Name
-		} else if text, ok := vars[p.variable(s)]; ok {
-			v.Text, v.Origin = text, p.variable(s)
+		} else if text, ok := vars[p.Variable(s)]; ok {
+			v.Text, v.Origin = text, p.Variable(s)
 		} else if given, ok := inFile.values[s.Name]; ok {
 			v = given
 		} else if inFile.unread || inFile.broken[s.Name] || line.broken[s.Name] {
 			broken[s.Field] = true
 		}
 		if v.Text != "" || v.Origin != "" { // without a default Check says whether it is required
-			if err := s.take(v.Text); err != nil {
+			if err := s.Set(v.Text); err != nil {
 				faults = append(faults, fault(v, err))
 				broken[s.Field] = true
 			}
@@ -234,14 +240,14 @@ func (p *Program) names(fits func(*Setting) bool) (names []string) {
 // prefix begins the program's environment variables.
 func (p *Program) prefix() string { return strings.ToUpper(p.Name) + "_" }
 
-// variable is the setting's environment variable.
-func (p *Program) variable(s *Setting) string {
+// Variable is the setting's environment variable.
+func (p *Program) Variable(s *Setting) string {
 	return p.prefix() + strings.ReplaceAll(strings.ToUpper(s.Name), "-", "_")
 }
 
 // insteadOf says how a secret is given.
 func (p *Program) insteadOf(s *Setting) string {
-	text := "give it in the environment, as " + p.variable(s)
+	text := "give it in the environment, as " + p.Variable(s)
 	if p.setting(s.Name+"-file") != nil {
 		text += ", or a file as " + s.Name + "-file"
 	}
@@ -262,7 +268,7 @@ func variables(env []string, prefix string) map[string]string {
 func (p *Program) strangers(vars map[string]string) (names []string) {
 	known := append([]string{p.prefix() + "CONFIG"}, p.Others...)
 	for s := range p.all() {
-		known = append(known, p.variable(s))
+		known = append(known, p.Variable(s))
 	}
 	for name := range vars {
 		if !slices.Contains(known, name) {

@@ -95,6 +95,26 @@ func List(name, field, value string, at *[]string, help string) Setting {
 	return s
 }
 
+// Checked has each item of a list judged too.
+func (s Setting) Checked(check func(item string) error) Setting {
+	set := s.setText
+	s.setText = func(text string) error {
+		for item := range strings.SplitSeq(text, ",") {
+			if err := check(strings.TrimSpace(item)); err != nil {
+				return err
+			}
+		}
+		return set(text)
+	}
+	return s
+}
+
+// From gives the setting a default.
+func (s Setting) From(def string) Setting {
+	s.Default = def
+	return s
+}
+
 // Choice is one of words, in small or large letters; set gets it as it stands in words.
 func Choice(name, field, value, def string, words []string, set func(word string) error, help string) Setting {
 	s := Parsed(name, field, value, def, func(text string) error {
@@ -171,8 +191,8 @@ func (s Setting) Require() Setting {
 	return s
 }
 
-// take sets the setting to a value that somebody gave, or that is the default.
-func (s *Setting) take(text string) error {
+// Set sets the setting to a value that somebody gave, or that is the default. Its error says what the value must be.
+func (s *Setting) Set(text string) error {
 	if text == "" {
 		return errors.New("is empty; leave it out for the default")
 	}
