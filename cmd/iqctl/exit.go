@@ -89,7 +89,18 @@ func exitCode(err error) int {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return exitUsage
 	}
-	switch iqerr.ReasonOf(err) {
+	if reason := iqerr.ReasonOf(err); reason != iqv1.Reason_REASON_UNSPECIFIED {
+		return exitCodeOf(reason)
+	}
+	if code := status.Code(iqerr.Status(err)); code == codes.Unavailable || code == codes.DeadlineExceeded {
+		return exitUnavailable
+	}
+	return exitError
+}
+
+// exitCodeOf is the code for a reason that a server gave.
+func exitCodeOf(reason iqv1.Reason) int {
+	switch reason {
 	case iqv1.Reason_REASON_INVALID:
 		return exitUsage
 	case iqv1.Reason_REASON_STALE, iqv1.Reason_REASON_POSITION_NOT_REACHED:
@@ -101,12 +112,7 @@ func exitCode(err error) int {
 		return exitLost
 	case iqv1.Reason_REASON_UNAUTHENTICATED, iqv1.Reason_REASON_PERMISSION_DENIED:
 		return exitDenied
-	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED:
-		return exitError
-	case iqv1.Reason_REASON_UNSPECIFIED:
-	}
-	if code := status.Code(iqerr.Status(err)); code == codes.Unavailable || code == codes.DeadlineExceeded {
-		return exitUnavailable
+	case iqv1.Reason_REASON_STORE_UNKNOWN, iqv1.Reason_REASON_PARTITIONS_CHANGED, iqv1.Reason_REASON_UNSPECIFIED:
 	}
 	return exitError
 }

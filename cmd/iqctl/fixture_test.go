@@ -222,6 +222,13 @@ func runInMemory(t *testing.T, args []string, env map[string]string) (stdout, st
 		wg.Wait()
 	}()
 	listeners := map[string]*bufconn.Listener{}
+	for address, node := range map[string]string{"10.0.0.2:7001": "b", "10.0.0.3:7001": "c"} {
+		l := bufconn.Listen(1 << 16)
+		s := grpc.NewServer()
+		iqv1.RegisterVerifyServiceServer(s, &verifier{node: node})
+		wg.Go(func() { _ = s.Serve(l) })
+		servers, listeners[address] = append(servers, s), l
+	}
 	for name, c := range map[string]*cluster{"up": {}, "empty": {empty: true}, "hung": {}} {
 		l := bufconn.Listen(1 << 16)
 		s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {

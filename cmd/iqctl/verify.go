@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/cmd/internal/human"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -115,7 +116,13 @@ func (a *app) verify(ctx context.Context, cmd *cobra.Command, node string, f ver
 		return fmt.Errorf("node %q has no such replica", node)
 	}
 	var results []verifyJSON
-	for _, r := range replicas {
+	bar := a.newProgress()
+	defer bar.clear()
+	for n, r := range replicas {
+		v.progress = func(m *iqv1.VerifyReplicaResponse) {
+			bar.show(n, len(replicas), fmt.Sprintf("%s/%d: %s records, %d MiB of tables", r.GetStore(), r.GetPartition(), human.Thousands(m.GetRecords()), m.GetTableBytes()>>20))
+		}
+		v.progress(nil) // nothing yet
 		res := v.replica(ctx, instances[at], r, others(instances, node, r))
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -127,6 +134,7 @@ func (a *app) verify(ctx context.Context, cmd *cobra.Command, node string, f ver
 			}
 		}
 	}
+	bar.clear()
 	if !a.json() {
 		if err := a.printVerified(results); err != nil {
 			return err
@@ -158,6 +166,8 @@ type verifying struct {
 	a       *app
 	f       verifyFlags
 	clients map[string]*client.Client
+
+	progress func(*iqv1.VerifyReplicaResponse) // of the replica that is being verified
 }
 
 func (v *verifying) close() {
@@ -192,7 +202,7 @@ func (v *verifying) replica(ctx context.Context, in *iqv1.Instance, r *iqv1.Repl
 		return fail(err)
 	}
 	if !v.f.quick {
-		got, err := c.VerifyReplica(ctx, &iqv1.VerifyReplicaRequest{Store: r.GetStore(), Partition: r.GetPartition(), MaxBytesPerSecond: v.f.rate}, nil)
+		got, err := c.VerifyReplica(ctx, &iqv1.VerifyReplicaRequest{Store: r.GetStore(), Partition: r.GetPartition(), MaxBytesPerSecond: v.f.rate}, v.progress)
 		if err != nil {
 			return fail(err)
 		}
