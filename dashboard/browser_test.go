@@ -250,7 +250,8 @@ func TestAThousandPartitionsAreWalkedByKeys(t *testing.T) {
 	p.CheckQuiet()
 }
 
-// BenchmarkBrowser measures how long the page takes to draw a snapshot, and the main thread's work for each second of changes.
+// BenchmarkBrowser measures the work of the page's main thread until it has drawn its first snapshot, and for each second of
+// changes of every replica.
 func BenchmarkBrowser(b *testing.B) {
 	for _, f := range []*fleet{
 		{nodes: 3, stores: 3, partitions: 8, every: 100 * time.Millisecond}, {nodes: 50, stores: 10, partitions: 100, every: 250 * time.Millisecond},
@@ -261,13 +262,13 @@ func BenchmarkBrowser(b *testing.B) {
 			for b.Loop() {
 				p := dashboardtest.Open(b, address, 1920, 1080)
 				p.Until(`performance.getEntriesByName("first draw").length > 0`)
-				first += dashboardtest.Eval[float64](p, `performance.getEntriesByName("first draw")[0].duration`)
 				before := p.TaskSeconds()
+				first += before
 				began := time.Now()
 				p.Until(`performance.now() - performance.getEntriesByName("first draw")[0].startTime > 5000`)
 				busy += (p.TaskSeconds() - before) / time.Since(began).Seconds()
 			}
-			b.ReportMetric(first/float64(b.N), "draw-ms")
+			b.ReportMetric(first/float64(b.N)*1000, "load-ms")
 			b.ReportMetric(busy/float64(b.N)*1000, "busy-ms/s")
 		})
 	}

@@ -46,22 +46,17 @@ type shown struct {
 
 // at gives the newest edition, made anew when it is older than half an Interval.
 func (e *editions) at(now time.Time) *edition {
-	v := e.config.View()
-	var counts Counts
-	var recent []Read
-	if e.config.Reads != nil {
-		counts, recent = e.config.Reads.Counts(), e.config.Reads.Recent()
-	}
-	recent = recent[max(0, len(recent)-maxListed):]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	old := e.mu.newest
 	if old != nil && now.Sub(old.at) < e.config.Interval/2 {
 		return old
 	}
-	next := &edition{at: now, view: v, recent: recent, restores: e.mu.restores.observe(v, now)}
+	v := e.config.View()
+	next := &edition{at: now, view: v, recent: []Read{}, reads: Reads{Course: []Point{}}, restores: e.mu.restores.observe(v, now)}
 	if e.config.Reads != nil {
-		next.reads = e.mu.reads.observe(counts, now)
+		recent := e.config.Reads.Recent()
+		next.recent, next.reads = recent[max(0, len(recent)-maxListed):], e.mu.reads.observe(e.config.Reads.Counts(), now)
 	}
 	next.mu.pages = map[string]*shown{}
 	if old != nil {

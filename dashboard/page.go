@@ -167,7 +167,7 @@ type Summary struct {
 // meet and how restores go is not in it. The same view, store and now always give the same page.
 func MakePage(v *metadata.View, store string, now time.Time) *Page {
 	p := &Page{
-		Application: v.Application(), Nodes: []Node{}, Stores: []Store{}, Partitions: []Partition{}, Restores: []Restore{}, Recent: []Read{},
+		Application: v.Application(), Nodes: []Node{}, Stores: []Store{}, Partitions: []Partition{}, Restores: []Restore{}, Recent: []Read{}, Reads: Reads{Course: []Point{}},
 		Summary: Summary{WorstOffsets: unknown, WorstMs: unknown},
 	}
 	held := map[metadata.NodeID]*holding{}

@@ -308,16 +308,6 @@ func (s *stage) settled(nodes int) bool {
 	return len(held) == 2*stagePartitions && len(on) == nodes && !slices.ContainsFunc(held, func(h string) bool { return !strings.HasSuffix(h, "running") })
 }
 
-// partitionOf is the partition of a word.
-func (s *stage) partitionOf(word string) int32 {
-	s.Helper()
-	r, err := s.client.Explain(s.Context(), "counts", []byte(word))
-	if err != nil {
-		s.Fatal(err)
-	}
-	return r.GetDecision().GetPartition()
-}
-
 // themesByKeys turns the theme by its button: auto, light, dark, auto.
 func (s *stage) themesByKeys(p *dashboardtest.Page) {
 	s.Helper()

@@ -34,7 +34,6 @@ const feed = follow(`dashboard/events${store ? `?store=${encodeURIComponent(stor
   event: (name, data) => {
     link.state = "live";
     link.heardAt = performance.now();
-    state.clockSkew = data.now_ms - Date.now();
     if (name === "snapshot") {
       performance.mark("snapshot");
       takeSnapshot(state, data);

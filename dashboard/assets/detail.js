@@ -18,6 +18,7 @@ export function createDetail({ lookUp }) {
   const body = document.getElementById("detail-body");
   let timer = 0;
   let shown = "";
+  let store = "";
 
   function facts(...pairs) {
     return el("dl", "facts", ...pairs.filter(([, v]) => v !== "").map(([k, v]) => el("div", "", el("dt", "", k), el("dd", "", v))));
@@ -73,19 +74,17 @@ export function createDetail({ lookUp }) {
   dialog.addEventListener("click", (event) => {
     if (event.target === dialog) dialog.close(); // outside of it
   });
+  document.getElementById("detail-lookup").addEventListener("click", () => {
+    dialog.close();
+    lookUp(store);
+  });
   document.getElementById("detail-close").addEventListener("click", () => dialog.close());
 
   return {
     open(p) {
       shown = `${p.store}/${p.number}`;
-      const button = el("button", "plain", "Look up a key in it");
-      button.type = "button";
-      button.addEventListener("click", () => {
-        dialog.close();
-        lookUp(p.store);
-      });
+      store = p.store;
       set(title, shown);
-      title.append(" ", button);
       body.replaceChildren(el("p", "quiet", "Asking the router"));
       dialog.showModal();
       load(p.store, p.number);

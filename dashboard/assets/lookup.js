@@ -61,7 +61,7 @@ export function createLookup() {
     const served = a.served;
     const where = served ? ` in ${served.store}/${served.partition}` : "";
     const parts = a.found
-      ? [el("p", "verdict good", el("strong", "", "Found"), where, el("span", "quiet", a.format ?? "")), el("pre", "value", typeof a.value === "string" ? a.value : JSON.stringify(a.value, null, 2))]
+      ? [el("p", "verdict good", el("strong", "", "Found"), where, el("span", "quiet", a.value_format ?? "")), el("pre", "value", typeof a.value === "string" ? a.value : JSON.stringify(a.value, null, 2))]
       : [el("p", "verdict", el("strong", "", "Not found"), where)];
     if (served) {
       const rows = [["Position", served.offset_lag === 0 ? exact(served.position) : `${exact(served.position)} of ${exact(served.end_position)}`]];

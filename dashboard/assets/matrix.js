@@ -31,24 +31,45 @@ export function createMatrix({ open }) {
     grid.setAttribute("aria-label", `Partitions of ${name}`);
     const section = el("section", "store", el("div", "store-head", title, meta), grid);
     section.setAttribute("aria-label", `Store ${name}`);
-    const s = { name, section, grid, meta, cards: [] };
+    const s = { name, section, grid, meta, cards: [], away: false, pending: new Set() };
+    section.dataset.store = name;
     stores.set(name, s);
+    visibility.observe(section);
     return s;
   }
 
+  // Of a large cluster only the stores in sight are drawn at each change; the others wait until they are near.
+  const visibility = new IntersectionObserver((entries) => {
+    for (const e of entries) {
+      const s = stores.get(e.target.dataset.store);
+      if (!s) continue;
+      s.away = !e.isIntersecting && compact.checked;
+      if (!s.away) catchUp(s);
+    }
+  }, { rootMargin: "400px" });
+
+  function catchUp(s) {
+    for (const c of s.pending) drawCard(c, c.p);
+    s.pending.clear();
+  }
+
+  // Cards and cells are copies: thousands of them are made at once.
+  const cardModel = el("div", "part", el("div", "part-head", el("span", "part-no"), el("span", "part-status")));
+  cardModel.setAttribute("role", "row");
+  cardModel.firstChild.setAttribute("role", "rowheader");
+  const cellModel = el("div", "cell", mark("active"), el("span", "cell-node"), el("span", "cell-offsets"), el("span", "cell-time"));
+  cellModel.setAttribute("role", "gridcell");
+  cellModel.tabIndex = -1;
+
   function makeCard(p) {
-    const head = el("div", "part-head", el("span", "part-no", String(p.number)), el("span", "part-status"));
-    head.setAttribute("role", "rowheader");
-    const card = el("div", "part", head);
-    card.setAttribute("role", "row");
-    return { card, head, status: head.children[1], cells: [], was: null };
+    const card = cardModel.cloneNode(true);
+    const head = card.firstChild;
+    head.firstChild.textContent = p.number;
+    return { card, head, status: head.lastChild, cells: [], p, was: null };
   }
 
   function makeCell() {
-    const e = el("div", "cell", mark("active"), el("span", "cell-node"), el("span", "cell-offsets"), el("span", "cell-time"));
-    e.setAttribute("role", "gridcell");
-    e.tabIndex = -1;
-    return { e, was: null };
+    return { e: cellModel.cloneNode(true), role: "active" };
   }
 
   function drawCard(c, p) {
@@ -70,11 +91,10 @@ export function createMatrix({ open }) {
     }
     c.cells.forEach((cell, i) => drawCell(cell, p, p.replicas[i]));
     c.was = p;
-    c.card.hidden = !matches(p);
   }
 
   function drawCell(cell, p, r) {
-    const { e, was } = cell;
+    const { e } = cell;
     if (!r) {
       e.dataset.grade = "none";
       e.dataset.node = "";
@@ -83,10 +103,10 @@ export function createMatrix({ open }) {
       set(e.children[2], "");
       set(e.children[3], "");
       e.children[0].hidden = true;
-      cell.was = null;
       return;
     }
-    if (was?.role !== r.role) e.children[0].replaceWith(mark(r.role));
+    if (cell.role !== r.role || e.children[0].hidden) e.children[0].replaceWith(mark(r.role));
+    cell.role = r.role;
     e.dataset.grade = r.grade;
     e.dataset.node = r.node;
     e.classList.toggle("serves", Boolean(r.serves));
@@ -99,10 +119,7 @@ export function createMatrix({ open }) {
     if (r.serves) words.push("serves");
     if (r.suspect) words.push("its node is suspect");
     if (r.grade !== "dead") words.push(behind(r));
-    const label = `Partition ${p.number} on ${r.node}: ${words.join(", ")}`;
-    e.setAttribute("aria-label", label);
-    e.title = `${p.store}/${p.number} on ${r.node}\n${words.join(", ")}`;
-    cell.was = r;
+    e.setAttribute("aria-label", `Partition ${p.number} on ${r.node}: ${words.join(", ")}`);
   }
 
   // timeOf is the time lag, or in its place what a replica is that has none to speak of.
@@ -140,7 +157,7 @@ export function createMatrix({ open }) {
     for (const s of stores.values()) {
       let any = false;
       for (const c of s.cards) {
-        const show = matches(c.was);
+        const show = matches(c.p);
         if (c.card.hidden === show) c.card.hidden = !show;
         any ||= show;
         shown += show;
@@ -233,6 +250,7 @@ export function createMatrix({ open }) {
     }
     const next = move(event.key, cell);
     if (next) {
+      catchUp(stores.get(next.closest(".part").dataset.store));
       moveCurrent(next, true);
       next.scrollIntoView({ block: "nearest" });
     }
@@ -241,6 +259,10 @@ export function createMatrix({ open }) {
   root.addEventListener("focusin", (event) => {
     const cell = event.target.closest?.(".cell");
     if (cell && cell !== current) moveCurrent(cell, false);
+  });
+  root.addEventListener("mouseover", (event) => {
+    const cell = event.target.closest?.(".cell");
+    if (cell) cell.title = cell.getAttribute("aria-label");
   });
   root.addEventListener("click", (event) => {
     const card = event.target.closest?.(".part");
@@ -253,6 +275,10 @@ export function createMatrix({ open }) {
   compact.addEventListener("change", () => {
     chosenDensity = true;
     root.classList.toggle("compact", compact.checked);
+    for (const s of stores.values()) {
+      s.away &&= compact.checked;
+      if (!s.away) catchUp(s);
+    }
   });
 
   return {
@@ -276,13 +302,18 @@ export function createMatrix({ open }) {
       if (changed === null) {
         for (const [name, s] of stores) {
           if (infos.has(name)) continue;
+          visibility.unobserve(s.section);
           s.section.remove();
           stores.delete(name);
         }
         state.stores.forEach((info, i) => {
           const s = stores.get(info.name) ?? makeStore(info.name);
           const parts = state.partitionsOf(info.name);
-          while (s.cards.length > parts.length) s.cards.pop().card.remove();
+          while (s.cards.length > parts.length) {
+            const gone = s.cards.pop();
+            s.pending.delete(gone);
+            gone.card.remove();
+          }
           const fresh = document.createDocumentFragment();
           parts.forEach((p, n) => {
             let c = s.cards[n];
@@ -291,8 +322,10 @@ export function createMatrix({ open }) {
               s.cards.push(c);
               fresh.append(c.card);
             }
+            c.p = p;
             if (c.was !== p) drawCard(c, p);
           });
+          s.pending.clear();
           s.grid.append(fresh);
           drawStoreHead(s, info);
           if (root.children[i] !== s.section) root.insertBefore(s.section, root.children[i] ?? null);
@@ -303,8 +336,11 @@ export function createMatrix({ open }) {
           const p = state.partitions.get(k);
           const c = p && stores.get(p.store)?.cards[p.number];
           if (!c) continue;
-          if (c.was.status !== p.status) touched.add(p.store);
-          drawCard(c, p);
+          if (c.p.status !== p.status) touched.add(p.store);
+          c.p = p;
+          const s = stores.get(p.store);
+          if (s.away) s.pending.add(c);
+          else drawCard(c, p);
         }
         for (const name of touched) drawStoreHead(stores.get(name), infos.get(name));
       }

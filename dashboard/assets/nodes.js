@@ -32,12 +32,9 @@ export function createNodes({ select, announce }) {
     const { tr } = row;
     tr.dataset.state = n.state;
     tr.dataset.node = n.id;
-    const words = [el("span", `dot ${n.state}`), STATE_WORDS[n.state]];
-    if (n.draining) words.push(el("span", "tag", "draining"));
-    if (n.refused && n.state !== "dead") words.push(el("span", "tag bad", "refuses connections"));
-    if (n.misplaced) words.push(tag(`${offsets(n.misplaced)} misplaced`, "Records that lookups by key cannot find: another partitioner than the store's put them where they are."));
-    if (n.dropped) words.push(tag(`${offsets(n.dropped)} dropped`, "Records that a sink's partitioner sent to no partition."));
-    row.state.replaceChildren(...words);
+    const told = [n.state, n.draining, n.refused, n.misplaced, n.dropped].join();
+    if (row.told !== told) row.state.replaceChildren(...stateOf(n));
+    row.told = told;
     set(row.heard, lag(n.heard_ms));
     set(row.lease, LEASE_WORDS[n.lease]);
     row.lease.dataset.lease = n.lease;
@@ -49,6 +46,15 @@ export function createNodes({ select, announce }) {
     set(row.address, n.address);
     set(row.rack, n.rack || "–");
     set(row.version, n.version || "–");
+  }
+
+  function stateOf(n) {
+    const words = [el("span", `dot ${n.state}`), STATE_WORDS[n.state]];
+    if (n.draining) words.push(el("span", "tag", "draining"));
+    if (n.refused && n.state !== "dead") words.push(el("span", "tag bad", "refuses connections"));
+    if (n.misplaced) words.push(tag(`${offsets(n.misplaced)} misplaced`, "Records that lookups by key cannot find: another partitioner than the store's put them where they are."));
+    if (n.dropped) words.push(tag(`${offsets(n.dropped)} dropped`, "Records that a sink's partitioner sent to no partition."));
+    return words;
   }
 
   function tag(text, help) {

@@ -3,7 +3,7 @@
 export const key = (store, number) => `${store}/${number}`;
 
 export function newState() {
-  return { loaded: false, application: "", router: "", version: "", default_policy: "", clockSkew: 0, nodes: new Map(), stores: [], partitions: new Map(), restores: [], summary: null, reads: null, recent: [] };
+  return { loaded: false, application: "", router: "", version: "", default_policy: "", nodes: new Map(), stores: [], partitions: new Map(), restores: [], summary: null, reads: null, recent: [] };
 }
 
 const MAX_RECENT = 100; // as many as a snapshot has
