@@ -162,7 +162,7 @@ func asParameters(err error) error {
 
 // split gives the errors that were joined, or err alone.
 func split(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // those that were joined last
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range joined.Unwrap() {
 			all = append(all, split(e)...)

@@ -48,6 +48,7 @@ func TestTheOpenAPIDocumentIsWhatTheRoutesSay(t *testing.T) {
 // The requests that reached the router are printed with "<", then the answer.
 func TestRequests(t *testing.T) {
 	datadriven.Walk(t, "testdata/requests", func(t *testing.T, path string) {
+		t.Helper()
 		f := &fake{}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "empty" {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -188,7 +189,7 @@ func answer(w http.ResponseWriter, code int, body []byte) {
 	h.Set("Content-Type", mediaJSON)
 	h.Set("Content-Length", strconv.Itoa(len(body)+1))
 	w.WriteHeader(code)
-	_, _ = w.Write(append(body[:len(body):len(body)], '\n')) // who has gone needs no answer
+	_, _ = w.Write(append(slices.Clip(body), '\n')) // who has gone needs no answer
 }
 
 // reply answers with a shape.

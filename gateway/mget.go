@@ -121,7 +121,7 @@ func (c *call) mgetBody() (mgetBody, error) {
 	}
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // so that the answer may take longer
 	if !utf8.Valid(text) {
-		return body, iqerr.Invalid("body", nil, "must be UTF-8; bytes have key_format hex and base64")
+		return body, iqerr.Invalid("body", nil, errNotUTF8.Error())
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()

@@ -41,7 +41,7 @@ const (
 	positionsPattern = `^[0-9]{1,9}@[0-9]{1,18}(,[0-9]{1,9}@[0-9]{1,18})*$`
 	policyPattern    = `^(strong|active|any|max_staleness=(0|[0-9]{1,6}(ms|s|m|h))|max_offset_lag=[0-9]{1,18})$`
 	preferPattern    = `^(active|least_loaded|nearest=.+)$`
-	tokenPattern     = `^[A-Za-z0-9_-]*$`
+	pagePattern      = `^[A-Za-z0-9_-]*$`
 )
 
 // timeDoc says how times are written.
@@ -149,7 +149,7 @@ var (
 	}
 	pageTokenParam = param{
 		name: "page_token", in: inQuery, doc: "go on where a scan with the same parameters ended; limit and policy may be others",
-		schema: pattern(tokenPattern), read: (*request).setPageToken,
+		schema: pattern(pagePattern), read: (*request).setPageToken,
 	}
 )
 
@@ -224,8 +224,14 @@ var betweenParams = []param{
 
 // apart are parameters of which one request has at most one.
 var apart = [][2]string{
-	{"from", "from_exclusive"}, {"to", "to_exclusive"}, {"prefix", "from"}, {"prefix", "from_exclusive"}, {"prefix", "to"},
-	{"prefix", "to_exclusive"}, {"times", "since"}, {"key", "prefix"},
+	{"from", "from_exclusive"},
+	{"to", "to_exclusive"},
+	{"prefix", "from"},
+	{"prefix", "from_exclusive"},
+	{"prefix", "to"},
+	{"prefix", "to_exclusive"},
+	{"times", "since"},
+	{"key", "prefix"},
 }
 
 // maxProblems bounds the bad parameters that an error names.
@@ -266,6 +272,8 @@ func (rt *route) read(in *request, r *http.Request, vars map[string]string) erro
 	return errors.Join(errs...)
 }
 
+var errNotUTF8 = errors.New("must be UTF-8; bytes have key_format hex and base64")
+
 // take reads a parameter as given, which may be not at all or several times.
 func (p *param) take(in *request, given []string) (errs []error) {
 	if len(given) > 1 && !p.list {
@@ -277,10 +285,8 @@ func (p *param) take(in *request, given []string) (errs []error) {
 			items = strings.Split(value, ",")
 		}
 		for _, item := range items {
-			err := error(nil)
-			if !utf8.ValidString(item) {
-				err = errors.New("must be UTF-8; bytes have key_format hex and base64")
-			} else {
+			err := errNotUTF8
+			if utf8.ValidString(item) {
 				err = p.read(in, item)
 			}
 			if err != nil {

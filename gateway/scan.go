@@ -161,7 +161,7 @@ func (c *call) stream(f formats, m *iqv1.ScanRequest) error {
 			token = new(base64.RawURLEncoding.EncodeToString(resp.GetPageToken()))
 		}
 		if err := c.send(b.Bytes()); err != nil {
-			return nil //nolint:nilerr // who has gone needs no answer
+			return nil // who has gone needs no answer
 		}
 	}
 	var last any = endAnswer{scanEnd{Rows: rows, PageToken: token, Reads: reads}}

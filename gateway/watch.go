@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/iqgate/iqgate/gateway/shape"
@@ -92,13 +93,15 @@ func (c *call) watch() error {
 		return err
 	}
 	ctx, cancel := context.WithCancel(c)
+	var reader sync.WaitGroup
+	defer reader.Wait()
 	defer cancel()
 	stream, err := c.query.Watch(ctx, m)
 	if err != nil {
 		return err
 	}
 	arrivals := make(chan arrival)
-	go func() { // ends with ctx
+	reader.Go(func() {
 		for {
 			resp, err := stream.Recv()
 			select {
@@ -110,7 +113,7 @@ func (c *call) watch() error {
 				return
 			}
 		}
-	}()
+	})
 	w := &watcher{call: c, f: f, positions: map[int32]int64{}, left: c.count}
 	for _, p := range m.GetFrom() {
 		w.positions[p.GetPartition()] = p.GetPosition()
@@ -192,7 +195,7 @@ func (w *watcher) run(arrivals <-chan arrival) error {
 			w.event(eventEnd, eventPositions{Positions: w.positions}, false)
 		}
 		if err := w.send(w.b.Bytes()); err != nil || over {
-			return nil //nolint:nilerr // who has gone needs no answer
+			return nil // who has gone needs no answer
 		}
 		w.b.Reset()
 	}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -81,9 +82,7 @@ func (s *httpSide) do(ctx context.Context, method, path, body string, header htt
 	if err != nil {
 		return nil, err
 	}
-	for name, values := range header {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, header)
 	return s.client.Do(r)
 }
 
@@ -107,12 +106,12 @@ func (s *httpSide) ask(method, path, body string, header http.Header) (int, []ma
 	}
 }
 
-// get asks for one object, and fails the test when the status is another.
-func (s *httpSide) get(path string, want int) map[string]any {
+// get asks for one object, and fails the test when there is none.
+func (s *httpSide) get(path string) map[string]any {
 	s.t.Helper()
 	code, all := s.ask(http.MethodGet, path, "", nil)
-	if code != want || len(all) != 1 {
-		s.t.Fatalf("%s: status %d, want %d: %v", path, code, want, all)
+	if code != http.StatusOK || len(all) != 1 {
+		s.t.Fatalf("%s: status %d: %v", path, code, all)
 	}
 	return all[0]
 }
@@ -190,20 +189,20 @@ func TestHTTPReadsEveryKindOfStore(t *testing.T) {
 		defer f.cl.Close()
 		defer s.end()
 
-		v := s.get("/v1/stores/tab/keys/alice", http.StatusOK)
+		v := s.get("/v1/stores/tab/keys/alice")
 		if v["value"] != "three" || v["found"] != true || dig(v, "served", "role") != "active" || v["timestamp_ms"] != float64(t0+2000) {
 			t.Errorf("a table: %v", v)
 		}
-		if v := s.get("/v1/stores/tab/keys/nobody", http.StatusOK); v["found"] != false || v["value"] != nil || dig(v, "served", "node") == nil {
+		if v := s.get("/v1/stores/tab/keys/nobody"); v["found"] != false || v["value"] != nil || dig(v, "served", "node") == nil {
 			t.Errorf("a key that is not there: %v", v)
 		}
-		if v := s.get(fmt.Sprintf("/v1/stores/ver/keys/alice?as_of=%d", t0+1500), http.StatusOK); v["value"] != "two" || v["valid_until_ms"] != float64(t0+2000) {
+		if v := s.get(fmt.Sprintf("/v1/stores/ver/keys/alice?as_of=%d", t0+1500)); v["value"] != "two" || v["valid_until_ms"] != float64(t0+2000) {
 			t.Errorf("a version: %v", v)
 		}
-		if v := s.get(fmt.Sprintf("/v1/stores/win/keys/alice?window_start_ms=%d", t0), http.StatusOK); v["value"] != 3.0 {
+		if v := s.get(fmt.Sprintf("/v1/stores/win/keys/alice?window_start_ms=%d", t0)); v["value"] != 3.0 {
 			t.Errorf("a window: %v", v)
 		}
-		if v := s.get(fmt.Sprintf("/v1/stores/sess/keys/alice?window_start_ms=%d&session_end_ms=%d", t0, t0+2000), http.StatusOK); v["value"] != 3.0 {
+		if v := s.get(fmt.Sprintf("/v1/stores/sess/keys/alice?window_start_ms=%d&session_end_ms=%d", t0, t0+2000)); v["value"] != 3.0 {
 			t.Errorf("a session: %v", v)
 		}
 		if code, all := s.ask(http.MethodGet, "/v1/stores/win/keys/alice", "", nil); code != http.StatusBadRequest || !strings.Contains(fmt.Sprint(all), "window_start_ms") {
@@ -242,16 +241,16 @@ func TestHTTPReadsEveryKindOfStore(t *testing.T) {
 		if got := strings.Join(pages, " "); got != "alice bob" {
 			t.Errorf("by pages: %s", got)
 		}
-		if v := s.get("/v1/stores/counts/count", http.StatusOK); v["count"] != 2.0 {
+		if v := s.get("/v1/stores/counts/count"); v["count"] != 2.0 {
 			t.Errorf("a count: %v", v)
 		}
-		if v := s.get("/v1/stores", http.StatusOK); dig(v, "stores", 0, "name") != "counts" || dig(v, "stores", 4, "kind") != "window" {
+		if v := s.get("/v1/stores"); dig(v, "stores", 0, "name") != "counts" || dig(v, "stores", 4, "kind") != "window" {
 			t.Errorf("the stores: %v", v)
 		}
-		if v := s.get("/v1/nodes", http.StatusOK); dig(v, "nodes", 1, "node") != "b" || dig(v, "nodes", 0, "state") != "alive" {
+		if v := s.get("/v1/nodes"); dig(v, "nodes", 1, "node") != "b" || dig(v, "nodes", 0, "state") != "alive" {
 			t.Errorf("the nodes: %v", v)
 		}
-		if v := s.get("/v1/stores/counts/keys/alice/metadata", http.StatusOK); dig(v, "partitions", 0, "active", "role") != "active" {
+		if v := s.get("/v1/stores/counts/keys/alice/metadata"); dig(v, "partitions", 0, "active", "role") != "active" {
 			t.Errorf("where a key is: %v", v)
 		}
 		if code, all := s.ask(http.MethodGet, "/v1/stores/counts/scan?page_token=AAAA", "", nil); code != http.StatusBadRequest {
@@ -293,7 +292,7 @@ func TestHTTPPoliciesHoldAsTheyDoForGRPC(t *testing.T) {
 		defer f.cl.Close()
 		defer s.end()
 		const key = "/v1/stores/counts/keys/alice"
-		position := s.get(key, http.StatusOK)
+		position := s.get(key)
 		offset := fmt.Sprintf("in/%.0f@%.0f", dig(position, "input_position", 0, "partition"), dig(position, "input_position", 0, "offset"))
 		for policy, want := range map[string]string{
 			"": "200", "?policy=strong": "200", "?policy=active": "200", "?policy=any": "200", "?max_staleness=1m": "200", "?max_offset_lag=0": "200",
@@ -318,7 +317,7 @@ func TestHTTPPoliciesHoldAsTheyDoForGRPC(t *testing.T) {
 				t.Errorf("without Kafka, %q: %s, want %s", policy, got, want)
 			}
 		}
-		v := s.get(key+"?policy=any", http.StatusOK)
+		v := s.get(key + "?policy=any")
 		if lag, _ := dig(v, "served", "time_lag_ms").(float64); lag < 5000 || v["value"] != 3.0 {
 			t.Errorf("by whom is left: %v", v)
 		}
@@ -326,7 +325,7 @@ func TestHTTPPoliciesHoldAsTheyDoForGRPC(t *testing.T) {
 		if refusals := dig(all[0], "details", 1); dig(refusals, "candidates", 0, "replica", "timeLag") == nil {
 			t.Errorf("a refusal without the lag: %v", all[0])
 		}
-		if v := s.get(key+"/explain?policy=strong", http.StatusOK); v["reason"] != "NO_ACTIVE" {
+		if v := s.get(key + "/explain?policy=strong"); v["reason"] != "NO_ACTIVE" {
 			t.Errorf("an explanation: %v", v)
 		}
 		for _, n := range nodes {
@@ -437,7 +436,7 @@ func TestHTTPWatchGoesOnFromItsLastEvent(t *testing.T) {
 		f.putAt("alice", "five", t0+70_000)
 		f.putAt("alice", "six", t0+71_000)
 		s.waitFor("/v1/stores/tab/keys/alice", "six is there", func(v map[string]any) bool { return v["value"] == "six" })
-		served := fmt.Sprint(dig(s.get("/v1/stores/tab/keys/alice", http.StatusOK), "served", "node"))
+		served := fmt.Sprint(dig(s.get("/v1/stores/tab/keys/alice"), "served", "node"))
 		nodes[served].Kill()
 		resumed := s.follow(path, http.Header{"Last-Event-Id": {lastID(seen)}}, func(seen []event) bool { return slices.Contains(changes(seen), "alice=six") })
 		if got := changes(resumed); got[len(got)-1] != "alice=six" || slices.Contains(got, "bob=four") {

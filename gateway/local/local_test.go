@@ -80,7 +80,7 @@ func TestACallMeetsWhatItWouldMeetBehindAServer(t *testing.T) {
 	if _, err := c.Lookups(ctx); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a stream of requests: %v", err)
 	}
-	if err := (New(nil, nil)).Invoke(ctx, "/x/Y", m, resp); status.Code(err) != codes.Unimplemented {
+	if err := New(nil, nil).Invoke(ctx, "/x/Y", m, resp); status.Code(err) != codes.Unimplemented {
 		t.Errorf("no service: %v", err)
 	}
 	stream, err := c.Scan(ctx, &iqv1.ScanRequest{Limit: 2, Reverse: true})
@@ -111,7 +111,9 @@ func TestAStreamEndsWithItsHandlerOrItsContext(t *testing.T) {
 		if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
 			t.Errorf("the end: %v", err)
 		}
-		<-s.left
+		if err := <-s.left; err != nil {
+			t.Errorf("the handler's end: %v", err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		stream, err = c.Scan(ctx, &iqv1.ScanRequest{Limit: 1000})
 		if err != nil {
