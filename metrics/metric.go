@@ -94,12 +94,12 @@ func (s scrape) seconds(m *Metric, d time.Duration, labels ...string) {
 	s.put(m, d.Seconds(), labels...)
 }
 
-func (s scrape) flag(m *Metric, is bool, labels ...string) {
+func (s scrape) flag(m *Metric, is bool) {
 	if is {
-		s.put(m, 1, labels...)
+		s.put(m, 1)
 		return
 	}
-	s.put(m, 0, labels...)
+	s.put(m, 0)
 }
 
 func (s scrape) distribution(m *Metric, d tally.Distribution, labels ...string) {

@@ -244,6 +244,7 @@ var happenings = []struct {
 		`iqgate_router_info{application="",router="r1"} 1`,
 	}},
 	{"an active and a standby that is behind", func(tb testing.TB, w *world) {
+		tb.Helper()
 		w.now = time.Now().Add(time.Hour) // reports from the future have no age
 		w.report(tb, "a", 1, replica(0, metadata.RoleActive, metadata.StateRunning, metadata.LagInfo{Position: 100, End: 100}))
 		w.report(tb, "b", 1, replica(0, metadata.RoleStandby, metadata.StateRunning, metadata.LagInfo{Position: 90, End: 95, Offsets: 5, Time: 500 * time.Millisecond}))

@@ -1,6 +1,7 @@
 package tally
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -90,9 +91,7 @@ func (r *Reads) Know(names ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	next := make(map[string]*StoreReads, len(names))
-	for name, s := range *r.byName.Load() {
-		next[name] = s
-	}
+	maps.Copy(next, *r.byName.Load())
 	for _, name := range names {
 		if next[name] == nil && len(next) < maxStores && name != Other {
 			next[name] = newStoreReads(name)

@@ -60,7 +60,7 @@ func NodeStatus(t *tally.Node, when ReadyWhen, acceptableLag int64, now time.Tim
 	for i := range t.Replicas {
 		if r := &t.Replicas[i]; r.Assigned && when != Joined {
 			if why := behind(r, when, acceptableLag); why != "" {
-				s.wait(r.Partition.String() + ": " + why)
+				s.wait(r.String() + ": " + why)
 			}
 		}
 	}

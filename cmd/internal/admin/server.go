@@ -9,7 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof" //nolint:gosec // G108: it is for this port, which is off unless it is set
+	"net/http/pprof"
 	"strings"
 	"sync/atomic"
 	"time"
