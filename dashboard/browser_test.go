@@ -5,6 +5,7 @@ package dashboard_test
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"sync/atomic"
@@ -111,10 +112,16 @@ func (f *fleet) next() *metadata.View {
 
 func (f *fleet) serve(tb testing.TB) string {
 	tb.Helper()
+	return f.serveTo(tb, nil)
+}
+
+// serveTo serves whom authorize lets see it.
+func (f *fleet) serveTo(tb testing.TB, authorize func(r *http.Request, store string) error) string {
+	tb.Helper()
 	current := atomic.Pointer[metadata.View]{}
 	current.Store(f.next())
 	d, err := dashboard.New(dashboard.Config{
-		View: current.Load, Logger: slog.New(slog.DiscardHandler), Reads: f,
+		View: current.Load, Logger: slog.New(slog.DiscardHandler), Reads: f, Authorize: authorize,
 		Router: func() dashboard.Router {
 			return dashboard.Router{Name: "router-1:7000", Version: "v1.4.0", DefaultPolicy: "active"}
 		},
@@ -193,6 +200,53 @@ func TestTroubleIsSeen(t *testing.T) {
 		}
 		p.Resize(1440, 1000)
 	}
+	p.CheckQuiet()
+}
+
+// TestWhatIsLookedForIsSeenAlone: what needs attention, and what a node holds, by keys.
+func TestWhatIsLookedForIsSeenAlone(t *testing.T) {
+	f := &fleet{nodes: 12, stores: 3, partitions: 8, every: 100 * time.Millisecond, troubled: true}
+	p := dashboardtest.Open(t, f.serve(t), 1440, 1000)
+	p.Until(`document.querySelectorAll(".part").length === 24 && document.querySelector("tr[data-state=dead]") !== null`)
+	p.TabTo(`e.id === "attention"`)
+	p.Key(" ")
+	p.Until(`(() => {
+		const shown = [...document.querySelectorAll(".part")].map((e) => !e.hidden);
+		const troubled = [...document.querySelectorAll(".part")].map((e) => e.dataset.status !== "served" || e.querySelector(".cell:not([data-grade=fresh]), .cell.suspect") !== null);
+		return shown.includes(true) && shown.includes(false) && shown.every((is, i) => is === troubled[i]);
+	})()`)
+	p.Key(" ")
+	p.Until(`document.querySelectorAll(".part:not([hidden])").length === 24`)
+	p.Do(chromedp.Focus(chromedp.CSS("tr[data-node=node-03] .node-name")))
+	p.Key(kb.Enter)
+	p.Until(`[...document.querySelectorAll(".part")].every((e) => !e.hidden === (e.querySelector("[data-node=node-03]") !== null))`)
+	if dim := dashboardtest.Eval[int](p, `document.querySelectorAll(".part:not([hidden]) .cell[data-node=node-03].dim, .part:not([hidden]) .cell:not([data-node=node-03]):not(.dim)").length`); dim > 0 {
+		t.Errorf("%d cells are dim that should not be, or the other way round", dim)
+	}
+	p.Screenshot("one-node", true)
+	p.CheckQuiet()
+}
+
+// TestATokenIsAskedForAndSeen by who checks requests; who may not see the page is told so in words.
+func TestATokenIsAskedForAndSeen(t *testing.T) {
+	f := &fleet{nodes: 3, stores: 1, partitions: 8, every: 100 * time.Millisecond}
+	p := dashboardtest.Open(t, f.serveTo(t, func(r *http.Request, _ string) error {
+		switch r.Header.Get("Authorization") {
+		case "Bearer friend":
+			return nil
+		case "Bearer stranger":
+			return &dashboard.RefusedError{Status: http.StatusForbidden, Refusal: dashboard.Refusal{Reason: "PERMISSION_DENIED", Message: "not allowed: metadata of all stores"}}
+		}
+		return &dashboard.RefusedError{Status: http.StatusUnauthorized, Refusal: dashboard.Refusal{Reason: "UNAUTHENTICATED", Message: "no credentials were given"}}
+	}), 1440, 1000)
+	p.ExpectTrouble(true) // the browser logs the statuses
+	p.Until(`document.getElementById("signin").open && document.getElementById("signin-why").textContent === "no credentials were given"`)
+	p.Screenshot("signin", false)
+	p.Key("stranger")
+	p.Key(kb.Enter)
+	p.Until(`document.getElementById("banner").textContent.includes("not allowed: metadata of all stores") && document.getElementById("connection").textContent === "Refused"`)
+	p.Do(chromedp.Evaluate[chromedp.Void](`sessionStorage.setItem("iqgate-token", "friend")`))
+	p.Until(`document.getElementById("connection").textContent === "Live" && document.querySelectorAll(".cell").length === 24`)
 	p.CheckQuiet()
 }
 

@@ -17,7 +17,7 @@
 //
 // # Bounds
 //
-// Streams: MaxStreams. Pages: two an Interval. Reads that are listed: maxListed. A write that a reader does not take:
+// Streams: MaxStreams. Partitions of a page: maxPartitions. Pages: two an Interval. Reads that are listed: maxListed. A write that a reader does not take:
 // writeTimeout. Restores that are listed: maxRestores.
 //
 // # Who may see what

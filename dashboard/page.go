@@ -14,6 +14,9 @@ import (
 // unknown stands for a figure that nobody knows, as metadata.LagUnknown does.
 const unknown = metadata.LagUnknown
 
+// maxPartitions bounds the partitions that a page lists: no browser shows more, and nobody looks at them.
+const maxPartitions = 10_000
+
 // Page is what the page shows at one moment. It is never written after it was made. Times are in milliseconds; a lag or an age
 // that is not known is -1, and one that is known is rounded up to what the page shows of it.
 type Page struct {
@@ -23,6 +26,9 @@ type Page struct {
 	Nodes      []Node      `json:"nodes"`
 	Stores     []Store     `json:"stores"`
 	Partitions []Partition `json:"partitions"`
+	// Left is how many partitions are not listed, because there are more than 10,000: those of the last stores. Nodes and Summary
+	// count them too.
+	Left int `json:"left,omitempty"`
 	// Restores are the replicas that restore, the one that is over last first.
 	Restores []Restore `json:"restores"`
 	Summary  Summary   `json:"summary"`
@@ -178,8 +184,12 @@ func MakePage(v *metadata.View, store string, now time.Time) *Page {
 		p.Stores = append(p.Stores, storeOf(&info))
 		for number := range info.Partitions {
 			part := partitionOf(v, metadata.Partition{Store: info.Name, Partition: number}, now, held)
-			p.Partitions = append(p.Partitions, part)
 			p.Summary.count(&part)
+			if len(p.Partitions) < maxPartitions {
+				p.Partitions = append(p.Partitions, part)
+			} else {
+				p.Left++
+			}
 		}
 	}
 	for _, n := range v.Nodes() {

@@ -145,6 +145,23 @@ func TestDetailOfNoPartitionIsAnError(t *testing.T) {
 	}
 }
 
+// TestAPageListsSoManyPartitions and counts all; a reader is told anew when others are listed.
+func TestAPageListsSoManyPartitions(t *testing.T) {
+	const text = "store a parts=6000\nstore b parts=6000\nn\n  a/0 active running pos=1 end=1 time=0s lease\n"
+	p := MakePage(readView(t, text), "", epoch)
+	if len(p.Partitions) != maxPartitions || p.Left != 2000 || p.Summary.Unassigned != 11_999 || p.Summary.Served != 1 {
+		t.Errorf("%d are listed, %d left; %+v", len(p.Partitions), p.Left, p.Summary)
+	}
+	more := MakePage(readView(t, "store 0 parts=1\n"+text), "", epoch)
+	if !listsOthers(p, more) || listsOthers(p, p) {
+		t.Error("a store before them moves others out")
+	}
+	few := MakePage(readView(t, oneNode), "", epoch)
+	if listsOthers(few, MakePage(readView(t, "store b\n"+oneNode), "", epoch)) {
+		t.Error("of few partitions all are listed")
+	}
+}
+
 func BenchmarkMakePage(b *testing.B) {
 	for _, size := range [][3]int{{3, 2, 8}, {50, 10, 100}} {
 		v := largeView(b, size[0], size[1], size[2])

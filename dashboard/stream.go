@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -72,11 +73,11 @@ func (s *stream) tell(now time.Time) error {
 	e := s.dashboard.editions.at(now)
 	next := e.show(s.store)
 	event, data := "change", []byte(nil)
-	switch s.seen {
-	case next.page:
-	case nil:
+	switch {
+	case s.seen == next.page:
+	case s.seen == nil || listsOthers(s.seen, next.page):
 		event, data = "snapshot", e.encodeSnapshot(next.page, s.dashboard.config.Router())
-	case next.before:
+	case s.seen == next.before:
 		data = next.change()
 	default:
 		data = e.encodeChange(s.seen, next.page)
@@ -90,6 +91,11 @@ func (s *stream) tell(now time.Time) error {
 	}
 	s.sent = now
 	return s.send(event, data)
+}
+
+// listsOthers says whether partitions may be listed no more although they are there, which no change tells.
+func listsOthers(older, newer *Page) bool {
+	return older.Left+newer.Left > 0 && !slices.Equal(older.Stores, newer.Stores)
 }
 
 // send writes one event, which holds no line break, within writeTimeout.

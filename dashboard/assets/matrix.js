@@ -168,7 +168,7 @@ export function createMatrix({ open }) {
     empty.hidden = shown > 0;
     set(empty, total === 0 ? "No node has told of a store yet." : "No partition is like that.");
     const note = shown === total ? plural(total, "store partition") : `${shown.toLocaleString("en-US")} of ${plural(total, "store partition")}`;
-    set(document.getElementById("partitions-note"), note + (selected && ` · on ${selected}`));
+    set(document.getElementById("partitions-note"), note + (selected && ` · on ${selected}`) + (state.left ? ` · ${state.left.toLocaleString("en-US")} more are not shown: open this page with ?store=NAME` : ""));
     if (current?.closest(".part")?.hidden || !current?.isConnected) moveCurrent(visibleCells()[0] ?? null, false);
   }
 

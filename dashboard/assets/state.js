@@ -3,7 +3,7 @@
 export const key = (store, number) => `${store}/${number}`;
 
 export function newState() {
-  return { loaded: false, application: "", router: "", version: "", default_policy: "", nodes: new Map(), stores: [], partitions: new Map(), restores: [], summary: null, reads: null, recent: [] };
+  return { loaded: false, application: "", router: "", version: "", default_policy: "", nodes: new Map(), stores: [], left: 0, partitions: new Map(), restores: [], summary: null, reads: null, recent: [] };
 }
 
 const MAX_RECENT = 100; // as many as a snapshot has
@@ -13,7 +13,7 @@ export function takeSnapshot(state, event) {
   const { page } = event;
   Object.assign(state, {
     loaded: true, router: event.router, version: event.version, default_policy: event.default_policy,
-    application: page.application, stores: page.stores, restores: page.restores, summary: page.summary, reads: page.reads, recent: page.recent,
+    application: page.application, stores: page.stores, left: page.left ?? 0, restores: page.restores, summary: page.summary, reads: page.reads, recent: page.recent,
     nodes: new Map(page.nodes.map((n) => [n.id, n])),
     partitions: new Map(page.partitions.map((p) => [key(p.store, p.number), p])),
   });
