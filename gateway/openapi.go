@@ -113,7 +113,7 @@ func (rt *route) describe(t types) schema {
 	for _, p := range rt.params {
 		d := schema{"name": p.name, "in": p.in, "description": p.doc, "schema": p.schema}
 		if p.list && p.in == inQuery {
-			d["schema"], d["style"], d["explode"] = schema{"type": "array", "items": p.schema, "maxItems": 16}, "form", true
+			d["schema"], d["style"], d["explode"] = schema{"type": "array", "items": p.schema, "maxItems": maxItems}, "form", true
 		}
 		if p.in == inPath {
 			d["required"] = true

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -234,8 +235,12 @@ var apart = [][2]string{
 	{"key", "prefix"},
 }
 
-// maxProblems bounds the bad parameters that an error names.
-const maxProblems = 16
+const (
+	// maxProblems bounds the bad parameters that an error names.
+	maxProblems = 16
+	// maxItems bounds the items of a list.
+	maxItems = 1000
+)
 
 // read reads a request by the parameters of the route. The error holds an *iqerr.InvalidError for each that is bad.
 func (rt *route) read(in *request, r *http.Request, vars map[string]string) error {
@@ -279,10 +284,14 @@ func (p *param) take(in *request, given []string) (errs []error) {
 	if len(given) > 1 && !p.list {
 		return []error{iqerr.Invalid(p.name, strings.Join(given, ","), "is there more than once")}
 	}
+	count := 0
 	for _, value := range given {
 		items := []string{value}
 		if p.list {
 			items = strings.Split(value, ",")
+		}
+		if count += len(items); count > maxItems {
+			return append(errs, iqerr.Invalid(p.name, nil, fmt.Sprintf("has more than %d items", maxItems)))
 		}
 		for _, item := range items {
 			err := errNotUTF8
