@@ -21,7 +21,7 @@ is ended.
 it could not be reached, 1 that no router knows it.`,
 		Example: "  iqctl drain node-2\n  iqctl drain node-2 -o json",
 		Args:    exactArgs("NODE"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.drain(cmd.Context(), cmd, args[0]) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.drain(cmd.Context(), args[0]) },
 	}
 }
 
@@ -33,7 +33,7 @@ type drainJSON struct {
 	Done        bool   `json:"done"`
 }
 
-func (a *app) drain(ctx context.Context, cmd *cobra.Command, node string) error {
+func (a *app) drain(ctx context.Context, node string) error {
 	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ before is void.`,
 			if interval < 0 || count < 0 {
 				return usage(cmd, errors.New("--lag-interval and --count must not be negative"))
 			}
-			return a.watchMetadata(cmd.Context(), cmd, store, interval, lags, count)
+			return a.watchMetadata(cmd.Context(), store, interval, lags, count)
 		},
 	}
 	f := cmd.Flags()
@@ -57,7 +57,7 @@ type metadataJSON struct {
 	Stores    []string       `json:"stores"`
 }
 
-func (a *app) watchMetadata(ctx context.Context, cmd *cobra.Command, store string, interval time.Duration, lags bool, most int64) error {
+func (a *app) watchMetadata(ctx context.Context, store string, interval time.Duration, lags bool, most int64) error {
 	ended := ctx // by Ctrl-C
 	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {

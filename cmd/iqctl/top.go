@@ -44,7 +44,7 @@ RATE is the changelog offsets a second that a replica takes in; for an active, w
 			if count < 0 {
 				return usage(cmd, fmt.Errorf("--count %d: must not be negative", count))
 			}
-			return a.top(cmd.Context(), cmd, interval, count)
+			return a.top(cmd.Context(), interval, count)
 		},
 	}
 	cmd.Flags().DurationVar(&interval, "interval", defaultTopInterval, "time between two screens, at least 100ms")
@@ -52,7 +52,7 @@ RATE is the changelog offsets a second that a replica takes in; for an active, w
 	return cmd
 }
 
-func (a *app) top(ctx context.Context, cmd *cobra.Command, interval time.Duration, count int64) error {
+func (a *app) top(ctx context.Context, interval time.Duration, count int64) error {
 	ended := ctx // by Ctrl-C
 	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {

@@ -46,7 +46,7 @@ the keys that the changelog changes between them.
 -o json prints an object a line. Exit code 0 says that all is equal, 8 that something differs or is damaged.`,
 		Example: "  iqctl verify node-2\n  iqctl verify node-2 --store by-dest --partition 3 -o json",
 		Args:    exactArgs("NODE"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.verify(cmd.Context(), cmd, args[0], f) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.verify(cmd.Context(), args[0], f) },
 	}
 	cmd.Flags().StringVar(&f.store, "store", "", "only this store")
 	cmd.Flags().Int32Var(&f.partition, "partition", -1, "only this partition")
@@ -88,7 +88,7 @@ type otherJSON struct {
 	Error    string `json:"error,omitempty"`
 }
 
-func (a *app) verify(ctx context.Context, cmd *cobra.Command, node string, f verifyFlags) error {
+func (a *app) verify(ctx context.Context, node string, f verifyFlags) error {
 	ctx, c, done, err := a.connectStream(ctx)
 	if err != nil {
 		return err
