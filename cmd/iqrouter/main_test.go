@@ -112,6 +112,24 @@ see: iqrouter --help
 	}
 }
 
+// TestTheExampleInTheDocumentationIsWhatIsSaid.
+func TestTheExampleInTheDocumentationIsWhatIsSaid(t *testing.T) {
+	doc, err := os.ReadFile("../../docs/config.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("router.yaml", []byte("listen: 127.0.0.1:0\nsugpect-after: 1s\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	args := []string{"--config", "router.yaml", "--suspect-after", "3s"}
+	code := run(t.Context(), args, []string{"IQROUTER_MAX_SCANS=-1"}, io.Discard, &stderr)
+	if said := "$ iqrouter " + strings.Join(args, " ") + "\n" + stderr.String(); code != exitBadConfig || !strings.Contains(string(doc), said) {
+		t.Errorf("exit %d; docs/config.md does not show\n%s", code, said)
+	}
+}
+
 // TestVersionIsPrintedWhateverElseIsSet: it is asked for alone, most often.
 func TestVersionIsPrintedWhateverElseIsSet(t *testing.T) {
 	var stdout, stderr bytes.Buffer
