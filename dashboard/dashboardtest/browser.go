@@ -136,6 +136,13 @@ func (p *Page) ExpectTrouble(is bool) {
 	p.expected = is
 }
 
+// Forgive forgets the errors of the page so far: those of its first requests come before anything can be expected.
+func (p *Page) Forgive() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = nil
+}
+
 // CheckQuiet fails the test for an error or warning of the console, and for a request to another origin.
 func (p *Page) CheckQuiet() {
 	p.tb.Helper()
