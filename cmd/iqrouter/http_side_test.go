@@ -257,7 +257,7 @@ func TestSchemathesisFindsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), tool, "--config-file", config, "run", "http://"+address+"/openapi.json", "--url", "http://"+address, "--seed", "1",
-		"--max-examples", "40", "--request-timeout", "10")
+		"--max-examples", "20", "--request-timeout", "10")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "NO_COLOR=1")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
