@@ -99,7 +99,7 @@ func TestAPasswordIsReadAtEachAuthentication(t *testing.T) {
 // TestASecretPrintsAsNothingOfItself, however it is printed.
 func TestASecretPrintsAsNothingOfItself(t *testing.T) {
 	k := Kafka{Password: "correct-horse"}
-	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%+v", k), fmt.Sprintf("%#v", k), fmt.Sprintf("%s", k.Password), fmt.Sprintf("%q", k.Password)} {
+	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%+v", k), fmt.Sprintf("%#v", k), k.Password.String(), fmt.Sprintf("%q", k.Password)} {
 		if strings.Contains(text, "horse") {
 			t.Errorf("printed: %s", text)
 		}
