@@ -25,9 +25,10 @@ A row of the result has the median of ours and of theirs over the rounds, their 
 reached. Absolute figures move from run to run with the machine; ratios of one run are what counts. What the product does not
 have yet is told as missing, and is not ok.
 
---quick takes 300,000 records in place of 2,000,000 and seconds in place of tens of them; its ratios are rougher. With --json
-the last line is one object; progress is on standard error. The exit code is 0 when everything was measured, whether or not
-all that is wanted was reached.
+--quick takes 300,000 records in place of 2,000,000, seconds in place of tens of them, two rounds in place of three, and no
+measure of what is compared with nothing else (scan, multiget, overload), unless --rounds and --only say otherwise: under five
+minutes, and rougher ratios. With --json the last line is one object; progress is on standard error. The exit code is 0 when
+everything was measured, whether or not all that is wanted was reached.
 
 Kafka Streams needs a JDK of 17 or newer (the newest one is taken) and Maven.`,
 		Example: `  iqbench compare --quick --json
@@ -40,13 +41,19 @@ Kafka Streams needs a JDK of 17 or newer (the newest one is taken) and Maven.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Quick && !cmd.Flags().Changed("rounds") {
+				o.Rounds = quickRounds
+			}
+			if o.Quick && !cmd.Flags().Changed("only") {
+				o.Only = quickIDs()
+			}
 			return Run(cmd.Context(), o, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.Quick, "quick", false, "less input and less time")
 	f.BoolVar(&o.JSON, "json", false, "print the result as one object in the last line")
-	f.IntVar(&o.Rounds, "rounds", 3, "how many times each measure is taken")
+	f.IntVar(&o.Rounds, "rounds", 3, "how many times each measure is taken; 2 with --quick")
 	f.IntVar(&o.Records, "records", 0, "length of the input (default 2,000,000, with --quick 300,000)")
 	f.StringSliceVar(&o.Only, "only", nil, "measures to take: "+strings.Join(measureIDs(), ", "))
 	f.StringVar(&o.Kafka, "kafka", kafkaReal, "real (one started from Maven), or embedded, which Kafka Streams cannot use")

@@ -16,8 +16,9 @@ const (
 
 // Bounds of the options.
 const (
-	minRounds = 1
-	maxRounds = 100
+	minRounds   = 1
+	maxRounds   = 100
+	quickRounds = 2
 	maxNice   = 19 // and -20 at least
 	// minRecords leaves something to measure, maxRecords some room on the disk.
 	minRecords = 10_000

@@ -122,6 +122,11 @@ func measureIDs() []string {
 	return ids
 }
 
+// quickIDs are the measures that --quick takes when none is named: those that have something to be compared with.
+func quickIDs() []string {
+	return slices.DeleteFunc(measureIDs(), func(id string) bool { return id == idScan || id == idMultiGet || id == idOverload })
+}
+
 // chosen are the rows of these measures, all of them for none.
 func chosen(all []row, only []string) []row {
 	if len(only) == 0 {
