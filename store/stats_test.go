@@ -17,13 +17,12 @@ func TestSizesAreThoseOfTheFiles(t *testing.T) {
 	if got, err := s.Sizes(); err != nil || got != (Sizes{}) {
 		t.Errorf("of an empty store: %+v, %v", got, err)
 	}
-	changes := make([]Change, 500)
-	for i := range changes {
-		changes[i] = Change{Key: fmt.Append(nil, "k", i), Value: bytes.Repeat([]byte("v"), 1000)}
+	changes := []Change{{Key: []byte("large"), Value: make([]byte, valueLogFileBytes/2-1<<10)}} // two fill a file
+	for i := range 500 {
+		changes = append(changes, Change{Key: fmt.Append(nil, "k", i), Value: bytes.Repeat([]byte("v"), 1000)})
 	}
-	large := Change{Key: []byte("large"), Value: make([]byte, valueLogFileBytes/2-1<<10)} // two fill a file
 	for p := range int64(8) {
-		if err := s.Apply(append(changes, large), Checkpoint{Position: p}); err != nil {
+		if err := s.Apply(changes, Checkpoint{Position: p}); err != nil {
 			t.Fatal(err)
 		}
 	}
