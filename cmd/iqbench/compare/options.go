@@ -19,7 +19,7 @@ const (
 	minRounds   = 1
 	maxRounds   = 100
 	quickRounds = 2
-	maxNice   = 19 // and -20 at least
+	maxNice     = 19 // and -20 at least
 	// minRecords leaves something to measure, maxRecords some room on the disk.
 	minRecords = 10_000
 	maxRecords = 50_000_000
