@@ -412,7 +412,7 @@ func randomPartition(t *testing.T, rng *rand.Rand) ([]told, *metadata.View) {
 		v, err = v.Apply(metadata.Report{
 			Node: id, Address: string(id) + ":1", Rack: r.rack, InFlight: r.load, Draining: r.drains, Full: true, Replicas: []metadata.Replica{r.Replica},
 			Interval: 100 * time.Millisecond,
-			Stores: []metadata.StoreInfo{{Name: "s", Partitions: 1}},
+			Stores:   []metadata.StoreInfo{{Name: "s", Partitions: 1}},
 		}, epoch.Add(-r.heard))
 		if err != nil {
 			t.Fatal(err)
