@@ -31,7 +31,7 @@ func several(t *testing.T, kill bool) string {
 	}
 	s := mustOpen(t, live, Options{MemTableBytes: minMemTableBytes})
 	apply(s, 0, 5000)
-	if kill { // what comes last fits into one log, so that nothing is flushed or compacted while the directory is copied
+	if kill { // what comes last fits into one log, so that compactions come to an end
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -44,23 +44,31 @@ func several(t *testing.T, kill bool) string {
 		}
 		return live
 	}
-	atRest(t, live)
 	dir := filepath.Join(t.TempDir(), "killed")
-	copyDir(t, live, dir)
+	copyAtRest(t, live, dir)
 	return dir
 }
 
-// atRest waits until a database's files have not changed for a while.
-func atRest(t *testing.T, dir string) {
+// copyAtRest copies a database whose files do not change while they are copied: it is as a kill leaves it.
+func copyAtRest(t *testing.T, from, to string) {
 	t.Helper()
-	var before map[string]fileMark
-	for quiet := 0; quiet < 5; quiet++ {
-		time.Sleep(40 * time.Millisecond)
-		now, err := markFiles(filepath.Join(dir, databaseName))
-		if err != nil || !maps.Equal(now, before) {
-			quiet = 0
+	marks := func() map[string]fileMark {
+		m, err := markFiles(filepath.Join(from, databaseName))
+		if err != nil {
+			t.Logf("a file goes while it is looked at: %v", err)
 		}
-		before = now
+		return m
+	}
+	for {
+		before := marks()
+		copyDir(t, from, to)
+		if before != nil && maps.Equal(before, marks()) {
+			return
+		}
+		if err := os.RemoveAll(to); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(40 * time.Millisecond)
 	}
 }
 
