@@ -64,7 +64,7 @@ func (s *settings) routerSettings() []config.Setting {
 		config.Parsed("http", "", "HOST:PORT", "", func(text string) error {
 			s.http = text
 			return gateway.CheckListen(text)
-		}, "where the HTTP side listens: reads and metadata as JSON; off if not given"),
+		}, "where the HTTP side listens: reads and metadata as JSON, and the dashboard; off if not given"),
 		config.Text("name", "Name", "NAME", "", &c.Name, "the router's name, as nodes hear it, if not where it listens"),
 		config.Duration("stop-timeout", "StopTimeout", &c.StopTimeout, "5s", 0, 0, "how long reads may take to finish after SIGTERM"),
 	}
