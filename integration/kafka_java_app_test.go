@@ -38,8 +38,9 @@ stores:
   - {store: tab, topic: APP-users, key_serde: string, value_serde: string}
 `
 
-// javaT0 is when the application's events begin, by their own time.
-const javaT0 = int64(1700000040000)
+// javaT0 is when the application's events begin, by their own time: at a full hour that has just gone, since a broker deletes what
+// is older than a topic's retention by the records' own time.
+var javaT0 = time.Now().Truncate(time.Hour).Add(-time.Hour).UnixMilli()
 
 // newFollowedApp is the Java application's topics, and nodes that follow it. file is for --replica.
 func newFollowedApp(t *testing.T, file string, partitions int32) *app {
