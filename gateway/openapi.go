@@ -209,7 +209,10 @@ func (t types) of(typ reflect.Type) schema {
 func (t types) object(typ reflect.Type) schema {
 	properties := schema{}
 	required := []string{}
-	for f := range typ.Fields() {
+	for _, f := range reflect.VisibleFields(typ) {
+		if f.Anonymous { // its fields come by themselves
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		s := t.of(f.Type)
 		if ref := f.Tag.Get("ref"); ref != "" {

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -167,8 +168,8 @@ func (r *request) setTime(text string, ms **int64) error {
 	if text == "" {
 		return nil
 	}
-	at, err := parseTime(text, r.now)
-	*ms = &at
+	at, err := shape.ParseTime(text, r.now)
+	*ms = new(at.UnixMilli())
 	return err
 }
 
@@ -208,20 +209,4 @@ func parsePartition(text string) (int32, error) {
 		return 0, errors.New("must be a partition's number, 0 or more")
 	}
 	return int32(n), nil
-}
-
-// parseTime reads a time as milliseconds since the epoch: RFC 3339, such milliseconds, or a duration before now, with or without
-// a minus sign.
-func parseTime(text string, now time.Time) (int64, error) {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return ms, nil
-	}
-	if d, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil && !strings.HasPrefix(text, "--") {
-		return now.Add(-d).UnixMilli(), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return 0, errors.New("must be RFC 3339 such as 2026-01-31T12:00:00Z, milliseconds since the epoch, or how long ago such as -5m")
-	}
-	return t.UnixMilli(), nil
 }

@@ -15,27 +15,12 @@ import (
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
-// rowAnswer is one entry: a line of a scan, or an event of a watch.
-type rowAnswer struct {
-	Key         any    `json:"key"`
-	Value       any    `json:"value,omitempty"`
-	ValueFormat string `json:"value_format,omitempty" doc:"the format that value is in"`
-	Timestamp   *int64 `json:"timestamp_ms,omitempty"`
-	Partition   int32  `json:"partition"`
-	Start       *int64 `json:"start_ms,omitempty" doc:"of a window or session, or when the version began"`
-	End         *int64 `json:"end_ms,omitempty" doc:"of a window (exclusive) or session (included), or when the version ended (exclusive)"`
-	Deleted     bool   `json:"deleted,omitempty" doc:"the version is a deletion"`
-}
+// rowAnswer is an entry, by its name in the OpenAPI document.
+type rowAnswer shape.Row
 
 // endAnswer is the last line of a scan that has given all that was asked for.
 type endAnswer struct {
-	End scanEnd `json:"end"`
-}
-
-type scanEnd struct {
-	Rows      int64        `json:"rows"`
-	PageToken *string      `json:"page_token" doc:"where to go on after a limit; null when nothing is left"`
-	Reads     []shape.Read `json:"reads" doc:"who served each partition; again where another replica went on"`
+	End shape.ScanEnd `json:"end"`
 }
 
 // failureAnswer is the last line of a scan that has broken off.
@@ -164,7 +149,7 @@ func (c *call) stream(f formats, m *iqv1.ScanRequest) error {
 			return nil // who has gone needs no answer
 		}
 	}
-	var last any = endAnswer{scanEnd{Rows: rows, PageToken: token, Reads: reads}}
+	var last any = endAnswer{shape.ScanEnd{Rows: rows, PageToken: token, Reads: reads}}
 	if !errors.Is(err, io.EOF) {
 		last = failureAnswer{Error: statusJSON(asParameters(err)), Rows: rows, PageToken: token}
 	}

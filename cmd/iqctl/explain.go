@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -73,19 +74,19 @@ func (r *readFlags) policyText() string {
 }
 
 type explainJSON struct {
-	Store      string          `json:"store"`
-	Partition  int32           `json:"partition"`
-	Key        string          `json:"key"`
-	Policy     string          `json:"policy"`
-	Candidates []candidateJSON `json:"candidates"`
-	Reason     string          `json:"reason,omitempty"`
-	Error      string          `json:"error,omitempty"`
+	Store      string            `json:"store"`
+	Partition  int32             `json:"partition"`
+	Key        string            `json:"key"`
+	Policy     string            `json:"policy"`
+	Candidates []shape.Candidate `json:"candidates"`
+	Reason     string            `json:"reason,omitempty"`
+	Error      string            `json:"error,omitempty"`
 }
 
 func explainShape(store, key, policy string, res *iqv1.ExplainResponse) explainJSON {
 	e := explainJSON{
 		Store: store, Partition: res.GetDecision().GetPartition(), Key: key, Policy: policy,
-		Candidates: candidateShapes(res.GetDecision().GetCandidates()), Error: res.GetError(),
+		Candidates: shape.CandidatesOf(res.GetDecision().GetCandidates()), Error: res.GetError(),
 	}
 	if res.GetReason() != iqv1.Reason_REASON_UNSPECIFIED {
 		e.Reason = iqerr.Name(res.GetReason())

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 	"github.com/iqgate/iqgate/topology"
@@ -19,7 +17,7 @@ func formatNames() string { return strings.Join(topology.SerdeNames(), ", ") }
 
 // formats are how a store's keys are typed and its values shown.
 type formats struct {
-	key, value topology.Serde
+	key, value shape.Format
 }
 
 // formats finds the serdes of a store: those of the flags, else those that the store says it has, for which it waits as
@@ -29,7 +27,7 @@ func (r *readFlags) formats(ctx context.Context, c *client.Client, store string)
 		if r.keyFormat != "" || r.valueFormat != "" {
 			return formats{}, usagef("--hex: contradicts --key-format and --value-format; give one of them")
 		}
-		return formats{key: hexSerde{}, value: hexSerde{}}, nil
+		return formats{key: shape.Format{Serde: hexSerde{}}, value: shape.Format{Serde: hexSerde{}}}, nil
 	}
 	info := &iqv1.StoreInfo{}
 	if r.keyFormat == "" || r.valueFormat == "" {
@@ -70,19 +68,19 @@ func (r *readFlags) keyFormats(ctx context.Context, c *client.Client, store stri
 
 // serde gives the format that a flag names, else the store's. A store may have a format of its application's own, which
 // only its code can read: its bytes can still be typed and shown.
-func serde(flag, given, stores string) (topology.Serde, error) {
+func serde(flag, given, stores string) (shape.Format, error) {
 	if given != "" {
 		s, err := topology.SerdeByName(given)
 		if err != nil {
-			return nil, usagef("%s %q: must be one of %s", flag, given, formatNames())
+			return shape.Format{}, usagef("%s %q: must be one of %s", flag, given, formatNames())
 		}
-		return s, nil
+		return shape.Format{Serde: s}, nil
 	}
 	s, err := topology.SerdeByName(stores)
 	if err != nil {
-		return nil, usagef("the store's format %q is not known here: give %s bytes, or another", stores, flag)
+		return shape.Format{}, usagef("the store's format %q is not known here: give %s bytes, or another", stores, flag)
 	}
-	return s, nil
+	return shape.Format{Serde: s}, nil
 }
 
 func findStore(ctx context.Context, c *client.Client, store string) (*iqv1.StoreInfo, error) {
@@ -123,31 +121,6 @@ func (f formats) text(value []byte) (text, note string) {
 }
 
 func asBytes(value []byte) string {
-	if s, err := topology.SerdeByName(topology.NameBytes); err == nil {
-		if text, err := s.Format(value); err == nil {
-			return text
-		}
-	}
-	return hex.EncodeToString(value)
-}
-
-// shape gives a value for JSON, and the name of the format that it is in: numbers as numbers, JSON as it is, all else as
-// text.
-func (f formats) shape(value []byte) (shape any, format string) {
-	format = f.value.Name()
-	text, err := f.value.Format(value)
-	if err != nil {
-		return asBytes(value), topology.NameBytes
-	}
-	switch format {
-	case topology.NameInt32, topology.NameInt64:
-		return json.Number(text), format
-	case topology.NameDouble:
-		if v, err := topology.Double.Decode(value); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) { // JSON has neither
-			return v, format
-		}
-	case topology.NameJSON:
-		return json.RawMessage(value), format
-	}
-	return text, format
+	text, _ := shape.Bytes().Format(value) // any bytes can be written so
+	return text
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 )
 
@@ -108,27 +109,27 @@ func (a *app) printGet(f formats, res client.Result) error {
 }
 
 type getJSON struct {
-	Store         string          `json:"store"`
-	Key           string          `json:"key"`
-	Found         bool            `json:"found"`
-	Value         any             `json:"value"`
-	ValueFormat   string          `json:"value_format"`
-	Timestamp     string          `json:"timestamp,omitempty"`
-	ValidUntil    *int64          `json:"valid_until_ms,omitempty"`
-	Served        *replicaJSON    `json:"served"`
-	InputPosition []offsetJSON    `json:"input_position"`
-	Attempts      []attemptJSON   `json:"attempts"`
-	Candidates    []candidateJSON `json:"candidates,omitempty"`
+	Store         string            `json:"store"`
+	Key           string            `json:"key"`
+	Found         bool              `json:"found"`
+	Value         any               `json:"value"`
+	ValueFormat   string            `json:"value_format"`
+	Timestamp     string            `json:"timestamp,omitempty"`
+	ValidUntil    *int64            `json:"valid_until_ms,omitempty"`
+	Served        *shape.Replica    `json:"served"`
+	InputPosition []shape.Offset    `json:"input_position"`
+	Attempts      []shape.Attempt   `json:"attempts"`
+	Candidates    []shape.Candidate `json:"candidates,omitempty"`
 }
 
 func getShape(store, key string, f formats, res client.Result) getJSON {
 	s := getJSON{
-		Store: store, Key: key, Found: res.Found, ValueFormat: f.value.Name(), Served: replicaShape(res.Served),
-		InputPosition: positionShape(res.InputPosition), Attempts: attemptShapes(res.Attempts),
-		Candidates: candidateShapes(res.Decision.GetCandidates()),
+		Store: store, Key: key, Found: res.Found, ValueFormat: f.value.Name(), Served: shape.ReplicaOf(res.Served),
+		InputPosition: shape.PositionOf(res.InputPosition), Attempts: shape.AttemptsOf(res.Attempts),
+		Candidates: shape.CandidatesOf(res.Decision.GetCandidates()),
 	}
 	if res.Found {
-		s.Value, s.ValueFormat = f.shape(res.Value)
+		s.Value, s.ValueFormat = f.value.JSON(res.Value)
 		s.ValidUntil = timeMs(res.ValidUntil)
 		s.Timestamp = res.Timestamp.UTC().Format(time.RFC3339Nano)
 	}

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
-	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
 func newLagCommand(a *app) *cobra.Command {
@@ -41,9 +40,9 @@ func (a *app) lag(ctx context.Context, store string) error {
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(replicas, byPartition)
+	slices.SortStableFunc(replicas, shape.ByPartition)
 	if a.json() {
-		return printJSON(a.out, map[string]any{"replicas": replicaShapes(replicas)})
+		return printJSON(a.out, map[string]any{"replicas": shape.ReplicasOf(replicas)})
 	}
 	p := &printer{w: a.out}
 	if len(replicas) == 0 {
@@ -59,14 +58,4 @@ func (a *app) lag(ctx context.Context, store string) error {
 	}
 	p.table([]string{"STORE", "PARTITION", "NODE", "ROLE", "STATE", "POSITION", "END", "OFFSET LAG", "TIME LAG", "SAMPLE"}, rows)
 	return p.err
-}
-
-// byPartition orders replicas by store and partition, the active first, then by node.
-func byPartition(a, b *iqv1.ReplicaStatus) int {
-	return cmp.Or(
-		cmp.Compare(a.GetStore(), b.GetStore()),
-		cmp.Compare(a.GetPartition(), b.GetPartition()),
-		cmp.Compare(a.GetRole(), b.GetRole()),
-		cmp.Compare(a.GetNode(), b.GetNode()),
-	)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -103,24 +104,7 @@ func newInstancesCommand(a *app) *cobra.Command {
 
 type instanceJSON struct {
 	nodeSummary
-	ActiveStores      []string        `json:"active_stores"`
-	StandbyStores     []string        `json:"standby_stores"`
-	ActivePartitions  []partitionJSON `json:"active_partitions"`
-	StandbyPartitions []partitionJSON `json:"standby_partitions"`
-	Replicas          []*replicaJSON  `json:"replicas"`
-}
-
-type partitionJSON struct {
-	Topic     string `json:"topic"`
-	Partition int32  `json:"partition"`
-}
-
-func partitionShapes(ps []*iqv1.TopicPartition) []partitionJSON {
-	shapes := make([]partitionJSON, 0, len(ps))
-	for _, p := range ps {
-		shapes = append(shapes, partitionJSON{Topic: p.GetTopic(), Partition: p.GetPartition()})
-	}
-	return shapes
+	shape.Holdings
 }
 
 func (a *app) instances(ctx context.Context, store string) error {
@@ -137,7 +121,7 @@ func (a *app) instances(ctx context.Context, store string) error {
 	shapes, rows := make([]instanceJSON, 0, len(instances)), [][]string{}
 	for _, i := range instances {
 		shapes = append(shapes, instanceShape(i))
-		rows = append(rows, []string{i.GetNode(), i.GetAddress(), i.GetRack(), stateOf(i), held(i, store, true), held(i, store, false)})
+		rows = append(rows, []string{i.GetNode(), i.GetAddress(), i.GetRack(), shape.StateOf(i), held(i, store, true), held(i, store, false)})
 	}
 	if a.json() {
 		return printJSON(a.out, map[string]any{"instances": shapes})
@@ -152,11 +136,7 @@ func (a *app) instances(ctx context.Context, store string) error {
 }
 
 func instanceShape(i *iqv1.Instance) instanceJSON {
-	return instanceJSON{
-		nodeSummary: summarise(i), ActiveStores: append([]string{}, i.GetActiveStores()...), StandbyStores: append([]string{}, i.GetStandbyStores()...),
-		ActivePartitions: partitionShapes(i.GetActivePartitions()), StandbyPartitions: partitionShapes(i.GetStandbyPartitions()),
-		Replicas: replicaShapes(i.GetReplicas()),
-	}
+	return instanceJSON{nodeSummary: summarise(i), Holdings: shape.HoldingsOf(i)}
 }
 
 // held lists the store partitions that a node holds as active, or otherwise: "by-carrier 0,2; by-dest 1". Where no
@@ -168,7 +148,7 @@ func held(i *iqv1.Instance, store string, active bool) string {
 		}
 		return strings.Join(i.GetStandbyStores(), "; ")
 	}
-	replicas := slices.SortedStableFunc(slices.Values(i.GetReplicas()), byPartition)
+	replicas := slices.SortedStableFunc(slices.Values(i.GetReplicas()), shape.ByPartition)
 	var b strings.Builder
 	last := ""
 	for _, r := range replicas {
@@ -215,12 +195,6 @@ answer is NOT_READY. --partitioner finds the partitions by another partitioner t
 	return cmd
 }
 
-type keyJSON struct {
-	Partition int32          `json:"partition"`
-	Active    *replicaJSON   `json:"active"`
-	Standbys  []*replicaJSON `json:"standbys"`
-}
-
 func (a *app) key(ctx context.Context, r *readFlags, partitioner, store, keyText string) error {
 	ctx, c, done, err := a.connect(ctx, r.wait)
 	if err != nil {
@@ -240,9 +214,8 @@ func (a *app) key(ctx context.Context, r *readFlags, partitioner, store, keyText
 	if err != nil {
 		return err
 	}
-	shapes, rows := make([]keyJSON, 0, len(partitions)), [][]string{}
+	var rows [][]string
 	for _, kp := range partitions {
-		shapes = append(shapes, keyJSON{Partition: kp.GetPartition(), Active: replicaShape(kp.GetActive()), Standbys: replicaShapes(kp.GetStandbys())})
 		if kp.GetActive() == nil {
 			rows = append(rows, []string{strconv.Itoa(int(kp.GetPartition())), "active", "(nobody)", "", "", "", ""})
 		}
@@ -256,7 +229,7 @@ func (a *app) key(ctx context.Context, r *readFlags, partitioner, store, keyText
 		}
 	}
 	if a.json() {
-		return printJSON(a.out, map[string]any{"store": store, "key": keyText, "partitions": shapes})
+		return printJSON(a.out, map[string]any{"store": store, "key": keyText, "partitions": shape.KeyPartitionsOf(partitions)})
 	}
 	p := &printer{w: a.out}
 	if len(rows) == 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -132,7 +133,7 @@ func (f facts) changes(m *iqv1.WatchMetadataResponse, lags bool) []string {
 	}
 	for _, i := range m.GetInstances() {
 		forget(i.GetNode())
-		state := stateOf(i)
+		state := shape.StateOf(i)
 		if i.GetDraining() {
 			state += ", draining"
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 )
 
@@ -49,7 +50,7 @@ func (a *app) multiGet(ctx context.Context, cmd *cobra.Command, r *readFlags, as
 		return err
 	}
 	if asOf != "" {
-		at, err := parseTime(asOf, time.Now())
+		at, err := shape.ParseTime(asOf, time.Now())
 		if err != nil {
 			return usage(cmd, fmt.Errorf("--as-of %q: %w", asOf, err))
 		}
@@ -90,14 +91,14 @@ func (a *app) multiGet(ctx context.Context, cmd *cobra.Command, r *readFlags, as
 
 // keyResultJSON is one key of an mget.
 type keyResultJSON struct {
-	Key         string     `json:"key"`
-	Found       bool       `json:"found"`
-	Value       any        `json:"value"`
-	ValueFormat string     `json:"value_format,omitempty"`
-	Timestamp   *int64     `json:"timestamp_ms"`
-	ValidUntil  *int64     `json:"valid_until_ms,omitempty"`
-	Read        *readJSON  `json:"read"`
-	Error       *errorJSON `json:"error,omitempty"`
+	Key         string      `json:"key"`
+	Found       bool        `json:"found"`
+	Value       any         `json:"value"`
+	ValueFormat string      `json:"value_format,omitempty"`
+	Timestamp   *int64      `json:"timestamp_ms"`
+	ValidUntil  *int64      `json:"valid_until_ms,omitempty"`
+	Read        *shape.Read `json:"read"`
+	Error       *errorJSON  `json:"error,omitempty"`
 }
 
 func (a *app) printKeys(f formats, texts []string, results []client.KeyResult) error {
@@ -144,10 +145,8 @@ func keyResultShape(f formats, text string, res client.KeyResult) keyResultJSON 
 		return s
 	}
 	if res.Found {
-		s.Value, s.ValueFormat = f.shape(res.Value)
+		s.Value, s.ValueFormat = f.value.JSON(res.Value)
 	}
-	s.Read = &readJSON{
-		Partition: res.Read.GetPartition(), Served: replicaShape(res.Read.GetServed()), InputPosition: positionShape(res.Read.GetInputPosition()),
-	}
+	s.Read = new(shape.ReadOf(res.Read))
 	return s
 }

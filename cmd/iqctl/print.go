@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -55,7 +56,7 @@ func (p *printer) table(heading []string, rows [][]string) {
 // candidates writes a decision, in the order of asking and then those that were refused.
 func (p *printer) candidates(d *iqv1.Decision) {
 	var rows [][]string
-	for _, c := range inOrderOfAsking(d.GetCandidates()) {
+	for _, c := range shape.InOrderOfAsking(d.GetCandidates()) {
 		r := c.GetReplica()
 		rank := unknown
 		if c.GetEligible() {

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -34,7 +34,7 @@ func (a *app) raw() bool { return a.output == outputRaw }
 // hexSerde shows and takes all bytes as hexadecimal digits after 0x; typed ones may do without.
 type hexSerde struct{}
 
-func (hexSerde) Name() string { return "hex" }
+func (hexSerde) Name() string { return shape.NameHex }
 
 func (hexSerde) Parse(text string) ([]byte, error) {
 	data, err := hex.DecodeString(strings.TrimPrefix(text, "0x"))
@@ -54,21 +54,6 @@ func (f formats) keyText(key []byte) string {
 	return asBytes(key)
 }
 
-// parseTime reads a time: RFC 3339, milliseconds since the epoch, or a duration before now, with or without a minus sign.
-func parseTime(text string, now time.Time) (time.Time, error) {
-	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		return time.UnixMilli(ms), nil
-	}
-	if d, err := time.ParseDuration(strings.TrimPrefix(text, "-")); err == nil && !strings.HasPrefix(text, "--") {
-		return now.Add(-d), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}, errors.New("must be RFC 3339 such as 2026-01-31T12:00:00Z, milliseconds since the epoch, or how long ago such as -5m")
-	}
-	return t, nil
-}
-
 // parseTimes reads both ends of a range; an empty text is no bound, and its time zero.
 func parseTimes(cmd *cobra.Command, flag, from, to string, now time.Time) (begin, end time.Time, err error) {
 	for _, x := range []struct {
@@ -78,7 +63,7 @@ func parseTimes(cmd *cobra.Command, flag, from, to string, now time.Time) (begin
 		if x.text == "" {
 			continue
 		}
-		if *x.to, err = parseTime(x.text, now); err != nil {
+		if *x.to, err = shape.ParseTime(x.text, now); err != nil {
 			return begin, end, usage(cmd, fmt.Errorf("%s %q: %w", flag, x.text, err))
 		}
 	}
@@ -175,42 +160,16 @@ func printLine(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// rowJSON is one entry; its times are milliseconds since the epoch.
-type rowJSON struct {
-	Key         any    `json:"key"`
-	Value       any    `json:"value,omitempty"`
-	ValueFormat string `json:"value_format,omitempty"`
-	Timestamp   *int64 `json:"timestamp_ms,omitempty"`
-	Partition   int32  `json:"partition"`
-	Start       *int64 `json:"start_ms,omitempty"`
-	End         *int64 `json:"end_ms,omitempty"`
-	Deleted     bool   `json:"deleted,omitempty"`
-}
-
-func rowShape(f formats, r client.Row, keysOnly bool) rowJSON {
-	s := rowJSON{
+// rowShape is an entry as f writes it, with its key as text.
+func rowShape(f formats, r client.Row, keysOnly bool) shape.Row {
+	s := shape.Row{
 		Key: f.keyText(r.Key), Timestamp: new(r.Timestamp.UnixMilli()), Partition: r.Partition, Start: timeMs(r.Start), End: timeMs(r.End),
 		Deleted: r.Deleted,
 	}
 	if !keysOnly && !r.Deleted {
-		s.Value, s.ValueFormat = f.shape(r.Value)
+		s.Value, s.ValueFormat = f.value.JSON(r.Value)
 	}
 	return s
-}
-
-// readJSON says who answered for a partition.
-type readJSON struct {
-	Partition     int32        `json:"partition"`
-	Served        *replicaJSON `json:"served"`
-	InputPosition []offsetJSON `json:"input_position"`
-}
-
-func readShapes(reads []*iqv1.PartitionRead) []readJSON {
-	shapes := make([]readJSON, 0, len(reads))
-	for _, r := range reads {
-		shapes = append(shapes, readJSON{Partition: r.GetPartition(), Served: replicaShape(r.GetServed()), InputPosition: positionShape(r.GetInputPosition())})
-	}
-	return shapes
 }
 
 // reads says in words who answered for each partition.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/gateway/shape"
 )
 
 // scanFlags are the flags of scan and count.
@@ -106,7 +107,7 @@ func (s *scanFlags) timeOptions(cmd *cobra.Command, opts []client.ReadOption, no
 		opts = append(opts, client.Times(begin, time.Time{}))
 	}
 	if cmd.Flags().Changed("as-of") {
-		at, err := parseTime(s.asOf, now)
+		at, err := shape.ParseTime(s.asOf, now)
 		if err != nil {
 			return nil, usage(cmd, fmt.Errorf("--as-of %q: %w", s.asOf, err))
 		}
@@ -221,7 +222,7 @@ func (a *app) printScan(s *client.Scanner, f formats, keysOnly bool) (n int64, e
 	}
 	switch {
 	case a.json():
-		end := scanEndJSON{Rows: n, Reads: readShapes(s.Reads())}
+		end := shape.ScanEnd{Rows: n, Reads: shape.ReadsOf(s.Reads())}
 		if token != "" {
 			end.PageToken = &token
 		}
@@ -236,13 +237,6 @@ func (a *app) printScan(s *client.Scanner, f formats, keysOnly bool) (n int64, e
 		p.line("more: --page-token " + token)
 	}
 	return n, p.err
-}
-
-// scanEndJSON is the last line of a scan.
-type scanEndJSON struct {
-	Rows      int64      `json:"rows"`
-	PageToken *string    `json:"page_token"`
-	Reads     []readJSON `json:"reads"`
 }
 
 // rowPrinter prints rows of one kind of store.
@@ -351,7 +345,7 @@ func (a *app) count(ctx context.Context, cmd *cobra.Command, s *scanFlags, appro
 	p := &printer{w: a.out}
 	switch {
 	case a.json():
-		return printJSON(a.out, map[string]any{"store": store, "count": res.Count, "approximate": res.Approximate, "reads": readShapes(res.Reads)})
+		return printJSON(a.out, map[string]any{"store": store, "count": res.Count, "approximate": res.Approximate, "reads": shape.ReadsOf(res.Reads)})
 	case a.raw():
 		p.line(strconv.FormatInt(res.Count, 10))
 	default:
@@ -450,7 +444,7 @@ it was valid. TIME is RFC 3339, milliseconds since the epoch, or how long ago: 5
 		Example: "  iqctl asof prices apple 2026-01-31T12:00:00Z\n  iqctl asof prices apple 24h",
 		Args:    exactArgs("STORE", "KEY", "TIME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			at, err := parseTime(args[2], time.Now())
+			at, err := shape.ParseTime(args[2], time.Now())
 			if err != nil {
 				return usage(cmd, fmt.Errorf("TIME %q: %w", args[2], err))
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -127,7 +128,7 @@ func countsText(total int, counts map[string]int) string {
 		text = "1 node"
 	}
 	var parts []string
-	for _, state := range []string{stateAlive, stateSuspect, stateDead} {
+	for _, state := range []string{shape.Alive, shape.Suspect, shape.Dead} {
 		if counts[state] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", counts[state], state))
 		}
@@ -142,7 +143,7 @@ const maxSuspendedNamed = 16
 func suspendedText(instances []*iqv1.Instance) string {
 	var names []string
 	for _, i := range instances {
-		for _, r := range slices.SortedStableFunc(slices.Values(i.GetReplicas()), byPartition) {
+		for _, r := range slices.SortedStableFunc(slices.Values(i.GetReplicas()), shape.ByPartition) {
 			if i.GetAlive() && r.GetState() == iqv1.ReplicaState_REPLICA_STATE_SUSPENDED {
 				names = append(names, fmt.Sprintf("%s/%d (%s) on %s", r.GetStore(), r.GetPartition(), iqerr.RoleName(r.GetRole()), i.GetNode()))
 			}
@@ -157,23 +158,10 @@ func suspendedText(instances []*iqv1.Instance) string {
 	return "suspended: " + strings.Join(names, ", ")
 }
 
-// States of a node, as the router sees it.
-const (
-	stateAlive   = "alive"
-	stateSuspect = "suspect"
-	stateDead    = "dead"
-)
-
 // nodeSummary is a node in one row.
 type nodeSummary struct {
-	Node         string   `json:"node"`
-	Address      string   `json:"address"`
-	Rack         string   `json:"rack"`
-	State        string   `json:"state"`
-	Draining     bool     `json:"draining"`
-	Incarnation  int64    `json:"incarnation"`
-	Generation   int64    `json:"generation"`
-	LastHeardMs  *float64 `json:"last_heard_ms"`
+	shape.Member
+
 	Active       *int     `json:"active"`
 	Standby      *int     `json:"standby"`
 	Restoring    *int     `json:"restoring"`
@@ -206,10 +194,7 @@ type droppedJSON struct {
 // summarise counts replicas, warm-ups as standbys. A node that is not alive has no lags: the last ones it told are old.
 // A node that was asked tells of its own replicas; of the others it knows the stores and no counts.
 func summarise(i *iqv1.Instance) nodeSummary {
-	n := nodeSummary{
-		Node: i.GetNode(), Address: i.GetAddress(), Rack: i.GetRack(), State: stateOf(i), Incarnation: i.GetIncarnation(),
-		Generation: i.GetGeneration(), Draining: i.GetDraining(), LastHeardMs: millis(i.GetLastHeard()), heard: duration(i.GetLastHeard()), worst: unknown,
-	}
+	n := nodeSummary{Member: shape.MemberOf(i), heard: duration(i.GetLastHeard()), worst: unknown}
 	for _, m := range i.GetMisplaced() {
 		n.Misplaced = append(n.Misplaced, misplacedJSON{
 			Store: m.GetStore(), Topic: m.GetTopic(), Partition: m.GetPartition(), Records: m.GetRecords(), FirstOffset: m.GetFirstOffset(),
@@ -248,7 +233,7 @@ func summarise(i *iqv1.Instance) nodeSummary {
 	}
 	n.Active, n.Standby, n.Restoring, n.Suspended = &active, &standby, &restoring, &suspended
 	if i.GetAlive() {
-		n.MaxOffsetLag, n.MaxTimeLagMs, n.worst = worst.OffsetLag, millis(worst.GetTimeLag()), orUnknown(iqerr.Lag(worst))
+		n.MaxOffsetLag, n.MaxTimeLagMs, n.worst = worst.OffsetLag, shape.Millis(worst.GetTimeLag()), orUnknown(iqerr.Lag(worst))
 	}
 	return n
 }
@@ -263,14 +248,4 @@ func count(n *int) string {
 		return unknown
 	}
 	return strconv.Itoa(*n)
-}
-
-func stateOf(i *iqv1.Instance) string {
-	switch {
-	case !i.GetAlive():
-		return stateDead
-	case i.GetSuspect():
-		return stateSuspect
-	}
-	return stateAlive
 }

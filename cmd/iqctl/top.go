@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -288,7 +289,7 @@ type topJSON struct {
 
 // topReplica is a replica with how fast it moves.
 type topReplica struct {
-	*replicaJSON
+	*shape.Replica
 	OffsetsPerSecond *float64 `json:"offsets_per_second"`
 }
 
@@ -297,7 +298,7 @@ func (v *topView) shape(now time.Time) topJSON {
 	for _, i := range v.sorted() {
 		s.Instances = append(s.Instances, summarise(i))
 		for _, r := range i.GetReplicas() {
-			one := topReplica{replicaJSON: replicaShape(r)}
+			one := topReplica{Replica: shape.ReplicaOf(r)}
 			if x := v.rates[replicaKey{i.GetNode(), r.GetStore(), r.GetPartition()}]; x.known {
 				one.OffsetsPerSecond = &x.perSecond
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/iqgate/iqgate/gateway/shape"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
 
@@ -109,7 +110,7 @@ func message(t *testing.T, d *datadriven.TestData) *iqv1.WatchMetadataResponse {
 			}
 		default:
 			i := &iqv1.Instance{
-				Node: words[0], Address: words[0] + ".example:7070", Alive: words[1] != stateDead, Suspect: words[1] == stateSuspect,
+				Node: words[0], Address: words[0] + ".example:7070", Alive: words[1] != shape.Dead, Suspect: words[1] == shape.Suspect,
 				Draining: strings.Contains(line, "draining"), LastHeard: durationpb.New(40 * time.Millisecond),
 			}
 			_, i.Rack, _ = strings.Cut(strings.TrimSpace(line), "rack=")

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/iqgate/iqgate/cmd/internal/human"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -207,7 +208,7 @@ func (v *topView) title(source string, now time.Time) string {
 	counts := map[string]int{}
 	replicas := 0
 	for _, i := range v.instances {
-		counts[stateOf(i)]++
+		counts[shape.StateOf(i)]++
 		replicas += len(i.GetReplicas())
 	}
 	text := "iqctl top  " + now.UTC().Format("15:04:05")
@@ -296,11 +297,11 @@ func (v *topView) nodeRows() []topRow {
 	for _, i := range v.sorted() {
 		n := summarise(i)
 		state, style := n.State, stylePlain
-		stopped := n.Suspended != nil && *n.Suspended > 0 && n.State != stateDead
+		stopped := n.Suspended != nil && *n.Suspended > 0 && n.State != shape.Dead
 		switch {
-		case n.State == stateDead || stopped:
+		case n.State == shape.Dead || stopped:
 			style = styleBad
-		case n.State == stateSuspect || n.Draining || n.Restoring != nil && *n.Restoring > 0:
+		case n.State == shape.Suspect || n.Draining || n.Restoring != nil && *n.Restoring > 0:
 			style = styleWarn
 		}
 		if n.Draining {
@@ -356,7 +357,7 @@ func (v *topView) replicaRows() []topRow {
 			order = cmp.Compare(a.node, b.node)
 		case byPlace, topOrders:
 		}
-		if order = cmp.Or(order, byPartition(a.ReplicaStatus, b.ReplicaStatus)); v.reverse {
+		if order = cmp.Or(order, shape.ByPartition(a.ReplicaStatus, b.ReplicaStatus)); v.reverse {
 			return -order
 		}
 		return order

@@ -14,6 +14,7 @@ import (
 
 	"github.com/iqgate/iqgate/client"
 	"github.com/iqgate/iqgate/cmd/internal/human"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 	iqv1 "github.com/iqgate/iqgate/proto/iq/v1"
 )
@@ -108,7 +109,7 @@ func (a *app) verify(ctx context.Context, node string, f verifyFlags) error {
 		return &iqerr.NotReadyError{Node: node, Waiting: "it is not alive"}
 	}
 	replicas := slices.Clone(instances[at].GetReplicas())
-	slices.SortStableFunc(replicas, byPartition)
+	slices.SortStableFunc(replicas, shape.ByPartition)
 	replicas = slices.DeleteFunc(replicas, func(r *iqv1.ReplicaStatus) bool {
 		return f.store != "" && r.GetStore() != f.store || f.partition >= 0 && r.GetPartition() != f.partition
 	})

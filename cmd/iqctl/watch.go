@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/iqgate/iqgate/client"
+	"github.com/iqgate/iqgate/gateway/shape"
 	"github.com/iqgate/iqgate/iqerr"
 )
 
@@ -133,7 +134,7 @@ func (w *watchFlags) watchOptions(cmd *cobra.Command) ([]client.ReadOption, erro
 // eventJSON is one event of a watch.
 type eventJSON struct {
 	Event string `json:"event"`
-	*rowJSON
+	*shape.Row
 	Partitions []int32          `json:"partitions,omitempty"`
 	Positions  map[string]int64 `json:"positions,omitempty"`
 	Message    string           `json:"message,omitempty"`
@@ -197,9 +198,9 @@ func eventShape(f formats, e client.Event, w *client.Watcher) eventJSON {
 	s := eventJSON{Event: e.Kind.String(), Partitions: e.Partitions}
 	switch e.Kind {
 	case client.EventEntry:
-		s.rowJSON = new(rowShape(f, e.Row, false))
+		s.Row = new(rowShape(f, e.Row, false))
 	case client.EventRemoved:
-		s.rowJSON = new(rowShape(f, e.Row, true))
+		s.Row = new(rowShape(f, e.Row, true))
 		s.Timestamp = nil // no record that is there has it
 	case client.EventCurrent:
 		s.Positions = map[string]int64{}

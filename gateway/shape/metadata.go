@@ -37,22 +37,32 @@ func StoreOf(s *iqv1.StoreInfo) Store {
 // StoresOf keeps the order.
 func StoresOf(list []*iqv1.StoreInfo) []Store { return each(list, StoreOf) }
 
-// Node is one node with what it holds.
-type Node struct {
-	Node              string           `json:"node" doc:"the node's id"`
-	Address           string           `json:"address"`
-	Rack              string           `json:"rack"`
-	State             string           `json:"state" enum:"alive,suspect,dead"`
-	Draining          bool             `json:"draining" doc:"it hands its tasks over before it leaves"`
-	Incarnation       int64            `json:"incarnation" doc:"grows with each start of the same node id"`
-	Generation        int64            `json:"generation"`
-	LastHeardMs       *float64         `json:"last_heard_ms" doc:"time since its last heartbeat"`
-	InFlight          int32            `json:"in_flight" doc:"queries that it was answering"`
+// Member is a node as a router sees it, without what it holds.
+type Member struct {
+	Node        string   `json:"node" doc:"the node's id"`
+	Address     string   `json:"address"`
+	Rack        string   `json:"rack"`
+	State       string   `json:"state" enum:"alive,suspect,dead"`
+	Draining    bool     `json:"draining" doc:"it hands its tasks over before it leaves"`
+	Incarnation int64    `json:"incarnation" doc:"grows with each start of the same node id"`
+	Generation  int64    `json:"generation"`
+	LastHeardMs *float64 `json:"last_heard_ms" doc:"time since its last heartbeat"`
+}
+
+// Holdings are what a node holds.
+type Holdings struct {
 	ActiveStores      []string         `json:"active_stores"`
 	StandbyStores     []string         `json:"standby_stores"`
 	ActivePartitions  []TopicPartition `json:"active_partitions"`
 	StandbyPartitions []TopicPartition `json:"standby_partitions"`
 	Replicas          []*Replica       `json:"replicas"`
+}
+
+// Node is one node with what it holds.
+type Node struct {
+	Member
+	InFlight int32 `json:"in_flight" doc:"queries that it was answering"`
+	Holdings
 }
 
 // The states of a node.
@@ -73,15 +83,26 @@ func StateOf(i *iqv1.Instance) string {
 	return Alive
 }
 
-// NodeOf is one node.
-func NodeOf(i *iqv1.Instance) Node {
-	return Node{
+// MemberOf is one node.
+func MemberOf(i *iqv1.Instance) Member {
+	return Member{
 		Node: i.GetNode(), Address: i.GetAddress(), Rack: i.GetRack(), State: StateOf(i), Draining: i.GetDraining(),
-		Incarnation: i.GetIncarnation(), Generation: i.GetGeneration(), LastHeardMs: Millis(i.GetLastHeard()), InFlight: i.GetInFlight(),
+		Incarnation: i.GetIncarnation(), Generation: i.GetGeneration(), LastHeardMs: Millis(i.GetLastHeard()),
+	}
+}
+
+// HoldingsOf is what one node holds.
+func HoldingsOf(i *iqv1.Instance) Holdings {
+	return Holdings{
 		ActiveStores: append([]string{}, i.GetActiveStores()...), StandbyStores: append([]string{}, i.GetStandbyStores()...),
 		ActivePartitions: each(i.GetActivePartitions(), topicPartitionOf), StandbyPartitions: each(i.GetStandbyPartitions(), topicPartitionOf),
 		Replicas: ReplicasOf(i.GetReplicas()),
 	}
+}
+
+// NodeOf is one node.
+func NodeOf(i *iqv1.Instance) Node {
+	return Node{Member: MemberOf(i), InFlight: i.GetInFlight(), Holdings: HoldingsOf(i)}
 }
 
 // NodesOf keeps the order.

@@ -83,16 +83,20 @@ type Candidate struct {
 	Replica  *Replica `json:"replica"`
 }
 
-// CandidatesOf puts the replicas that would be asked first, by rank, and keeps the order of the others.
-func CandidatesOf(cs []*iqv1.Candidate) []Candidate {
+// InOrderOfAsking is a new list: the replicas that would be asked first, by rank, and the others in the order that they had.
+func InOrderOfAsking(cs []*iqv1.Candidate) []*iqv1.Candidate {
 	place := func(c *iqv1.Candidate) int32 {
 		if c.GetEligible() {
 			return c.GetRank()
 		}
 		return math.MaxInt32
 	}
-	sorted := slices.SortedStableFunc(slices.Values(cs), func(a, b *iqv1.Candidate) int { return cmp.Compare(place(a), place(b)) })
-	return each(sorted, func(c *iqv1.Candidate) Candidate {
+	return slices.SortedStableFunc(slices.Values(cs), func(a, b *iqv1.Candidate) int { return cmp.Compare(place(a), place(b)) })
+}
+
+// CandidatesOf puts them in the order of [InOrderOfAsking].
+func CandidatesOf(cs []*iqv1.Candidate) []Candidate {
+	return each(InOrderOfAsking(cs), func(c *iqv1.Candidate) Candidate {
 		s := Candidate{Rank: c.GetRank(), Eligible: c.GetEligible(), Why: c.GetWhy(), Replica: ReplicaOf(c.GetReplica())}
 		if c.GetReason() != iqv1.Reason_REASON_UNSPECIFIED {
 			s.Reason = iqerr.Name(c.GetReason())

@@ -31,6 +31,7 @@ func TestWhatAFormatWritesItReads(t *testing.T) {
 		{"uuid", []byte("f81d4fae-7dec-11d0-a765-00a0c91e6bf6"), `"f81d4fae-7dec-11d0-a765-00a0c91e6bf6"`, ""},
 		{"json", []byte(`{"a":[1,null]}`), `{"a":[1,null]}`, ""},
 		{"json", []byte(`{`), `"{"`, "bytes"},
+		{"json", []byte("\"\xff\""), `"0x22ff22"`, "bytes"},
 		{"bytes", []byte{0, 1}, `"0x0001"`, ""},
 		{"bytes", []byte("0x"), `"0x3078"`, ""},
 		{"hex", []byte{0, 255}, `"00ff"`, ""},
@@ -85,5 +86,23 @@ func TestALagIsNeverShownSmaller(t *testing.T) {
 	}
 	if ReplicaOf(nil) != nil || ReplicasOf(nil) == nil {
 		t.Error("nil is null, and a list is never null")
+	}
+}
+
+// TestTimesAreReadInEachForm, and nothing else is taken for one.
+func TestTimesAreReadInEachForm(t *testing.T) {
+	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]string{
+		"2026-01-31T13:00:00.5+01:00": "2026-01-31T12:00:00.500Z", "1700000040123": "2023-11-14T22:14:00.123Z", "-5m": "2026-01-31T11:55:00.000Z",
+		"1h30m": "2026-01-31T10:30:00.000Z", "0": "1970-01-01T00:00:00.000Z", "-1": "1969-12-31T23:59:59.999Z", "2026-01-31": "", "--5m": "", "": "", "soon": "",
+	} {
+		at, err := ParseTime(text, now)
+		got := ""
+		if err == nil {
+			got = at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+		}
+		if got != want {
+			t.Errorf("%q: got %s, %v; want %s", text, got, err, want)
+		}
 	}
 }
