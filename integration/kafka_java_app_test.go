@@ -135,9 +135,9 @@ func (j *javaInstance) stop() {
 	}
 }
 
-// lines are all that the application's own interactive queries say of a store.
+// lines are all that the application's own interactive queries say of a store. Sessions take it long: it asks for each key alone.
 func (j *javaInstance) lines(store string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(j.app.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(j.app.ctx, 2*time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+j.dumpAt+"/"+store, nil)
 	if err != nil {
